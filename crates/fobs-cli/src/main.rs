@@ -13,6 +13,7 @@ mod doctor;
 mod endurance;
 mod exit;
 mod explain;
+mod flags;
 mod generate;
 mod live;
 mod log;
@@ -113,18 +114,21 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
     let reporter = match &caller {
         Caller::User => {
             let name = args.paths.first().map(|source| location::file_name(source)).unwrap_or_default();
-            output::of_copy(args.json, args.quiet, args.verbose, &name)
+            {
+                let said = &args.chosen.program;
+                output::of_copy(said.json, said.quiet, said.verbose, &name)
+            }
         }
         Caller::FarUser(_) => output::of_far_copy(),
     };
-    let meanwhile = if args.explain { Meanwhile::Explain } else { Meanwhile::Silent };
+    let meanwhile = if args.chosen.program.explain { Meanwhile::Explain } else { Meanwhile::Silent };
     let recording = Arc::new(Recording::new(reporter.clone(), meanwhile));
     if let [sources @ .., destination] = args.paths.as_slice() {
         recording.describe(sources, destination);
     }
     let mut trace = None;
     let outcome = resolve::copy(args).and_then(|mut copy| {
-        trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
+        trace = args.chosen.program.trace.as_deref().map(TraceFile::create).transpose()?;
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
         let asked = recording.clone();
@@ -136,7 +140,8 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
     });
     let traced = trace.map_or(Ok(()), |file| recording.write_trace(file, &outcome));
     // `--json` always contains it.
-    let why = (args.explain || args.json).then(|| recording.explanation(&outcome));
+    let why =
+        (args.chosen.program.explain || args.chosen.program.json).then(|| recording.explanation(&outcome));
     let reported = reporter.finish(&outcome, why.as_ref()).and(traced);
     // The copy's exit code takes precedence over a failure to report it.
     match (output::exit_code(&outcome), &outcome, caller) {
@@ -188,7 +193,7 @@ fn run_copy(
         let done = match part {
             Part::Between { .. } => run(part, &copy.options)?,
             Part::Here { .. } => {
-                push::with_consent(&args.route, &part.remotes(), copy.options.clone(), |options| {
+                push::with_consent(args, &part.remotes(), copy.options.clone(), |options| {
                     run(part, &options)
                 })?
             }

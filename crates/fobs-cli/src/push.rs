@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fobs::options::{Carrier, PushBinary, Remote, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
 
-use crate::args::RouteArgs;
+use crate::flags::{Consent, Line};
 use crate::output::printable;
 
 /// Most hosts that are remembered; the oldest are forgotten.
@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// # Errors
 /// Those of `run`.
 pub fn with_consent<T>(
-    route: &RouteArgs,
+    line: &Line,
     remotes: &[Remote],
     options: TransferOptions,
     mut run: impl FnMut(TransferOptions) -> Result<T>,
@@ -33,13 +33,13 @@ pub fn with_consent<T>(
         options.ssh.push = push;
         options
     };
-    if route.no_push_binary || names.is_empty() {
+    if line.consent() == Consent::Refused || names.is_empty() {
         return run(with(PushBinary::Never));
     }
-    if names.iter().all(|name| memory.has(name)) && route.fobs_path.is_none() {
+    if names.iter().all(|name| memory.has(name)) && !line.has("fobs-path") {
         return run(with(PushBinary::Expected));
     }
-    if route.push_binary {
+    if line.consent() == Consent::Given {
         let done = run(with(PushBinary::IfMissing))?;
         names.iter().for_each(|name| memory.add(name));
         return Ok(done);

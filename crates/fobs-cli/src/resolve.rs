@@ -1,12 +1,14 @@
 //! From parsed arguments to the options of the `fobs` crate; refuses combinations that have no meaning.
 
+use fobs::options::flag::CommandName;
 use fobs::options::{
-    Carrier, Chatter, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, Restriction, ServeOptions,
-    SshOptions, TcpTuning, TransferOptions,
+    Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, Restriction, ServeOptions,
+    TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
-use crate::args::{CpArgs, Naming, ServeArgs, ServerArgs};
+use crate::args::{CpArgs, ServeArgs, ServerArgs};
+use crate::flags::Chosen;
 use crate::location;
 use crate::ports::Listen;
 
@@ -33,15 +35,21 @@ pub fn copy(args: &CpArgs) -> Result<Copy> {
     let sources = sources.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
     let destination = location::parse(destination)?;
     location::check_route(&sources, &destination)?;
-    if args.json && destination == Location::Stdio {
+    if args.chosen.program.json && destination == Location::Stdio {
         return Err(usage(
             "--json and the destination '-' both write to standard output: leave one of them out",
         ));
     }
     if let Some(carrier) = sources.iter().chain([&destination]).find_map(carrier) {
-        args.route.check(carrier, Naming::Letters)?;
+        args.check(CommandName::Cp, carrier)?;
     }
-    Ok(Copy { sources, destination, options: transfer_options(args)? })
+    let mut options = transfer(&args.chosen)?;
+    if args.chosen.program.quiet {
+        // As scp -q does. Last, because ssh uses the first value; ERROR and not QUIET, which would hide why a
+        // connection failed.
+        options.ssh.options.push("LogLevel=ERROR".to_owned());
+    }
+    Ok(Copy { sources, destination, options })
 }
 
 /// Resolves the arguments of `fobs serve`.
@@ -95,59 +103,36 @@ fn carrier(location: &Location) -> Option<Carrier> {
     }
 }
 
-fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
-    let cap = args.rate.or(args.limit_kbit.map(|kbit| kbit.saturating_mul(1000)));
-    let (congestion_control, rate_limit) = match (args.cc, args.rate) {
+/// The options of a transfer, put together from what was chosen.
+///
+/// # Errors
+/// `Usage` for combinations that have no meaning.
+pub fn transfer(chosen: &Chosen) -> Result<TransferOptions> {
+    let mut options = chosen.options.clone();
+    match (options.congestion_control, chosen.options.rate_limit) {
         (CongestionControl::Fixed { .. }, Some(bits_per_second)) => {
-            (CongestionControl::Fixed { bits_per_second }, None)
+            options.congestion_control = CongestionControl::Fixed { bits_per_second };
+            options.rate_limit = None;
         }
         (CongestionControl::Fixed { .. }, None) => {
             return Err(usage("--cc fixed needs its rate, as in --cc fixed --rate 1Gbit"));
         }
-        (other, _) => (other, cap),
-    };
-    if args.priority != Priority::Fair && congestion_control != CongestionControl::Auto {
+        _ => {
+            options.rate_limit = chosen.limit.map_or(options.rate_limit, |limit| limit.bits_per_second);
+        }
+    }
+    let cc = options.congestion_control;
+    if cc != CongestionControl::Auto && options.priority != Priority::Fair {
+        let priority = options.priority;
         return Err(usage(format!(
-            "--priority {} works only with --cc auto, not with --cc {congestion_control}: leave one of them out",
-            args.priority
+            "--priority {priority} works only with --cc auto, not with --cc {cc}: leave one of them out"
         )));
     }
-    if args.deadline.is_some() && congestion_control != CongestionControl::Auto {
+    if cc != CongestionControl::Auto && options.deadline.is_some() {
         return Err(usage(format!(
-            "--deadline works only with --cc auto, not with --cc {congestion_control}: leave one of them out"
+            "--deadline works only with --cc auto, not with --cc {cc}: leave one of them out"
         )));
     }
-    let defaults = TransferOptions::default();
-    // As scp -q does. Last, because ssh uses the first value; ERROR and not QUIET, which would hide why a
-    // connection failed.
-    let quiet = args.quiet.then(|| "LogLevel=ERROR".to_owned());
-    let chatter = if args.verbose > 0 { Chatter::Told } else { Chatter::Skipped };
-    let mut options = args.route.added_to(TransferOptions {
-        ssh: SshOptions { chatter, ..SshOptions::default() },
-        recursive: args.recursive,
-        preserve: args.preserve,
-        compress: args.compress,
-        fsync: args.fsync,
-        no_partial: args.resume.no_partial,
-        append_verify: args.resume.append_verify,
-        checksum: args.resume.checksum,
-        congestion_control,
-        transport: args.transport,
-        tcp: TcpTuning { congestion: args.tcp_cc.clone(), buffer: args.tcp_buffer },
-        stream_allotment: args.stream_allotment,
-        priority: args.priority,
-        deadline: args.deadline,
-        loss_cause: args.loss_cause,
-        rate_limit,
-        timeout: args.timeout.unwrap_or(defaults.timeout),
-        min_rate: args.min_rate,
-        ack_every: args.ack_every,
-        burst: args.burst,
-        memory: args.memory.unwrap_or(defaults.memory),
-        packet_size: args.packet_size,
-        ..defaults
-    });
-    options.ssh.options.extend(quiet);
     Ok(options)
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Parsing is exact (integers only) and refuses invalid text with a sentence that shows valid forms.
 
-use fobs::options::MEMORY_RANGE;
 use std::time::Duration;
 
 /// End of every error about a rate.
@@ -23,14 +22,6 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
 /// Parses a size; bytes. Units as in [`parse_rate`], without the bits. Zero is refused.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     parse(text, size_unit, SIZE_FORMS)
-}
-
-/// Parses `--memory`; bytes.
-pub fn parse_memory(text: &str) -> Result<u64, String> {
-    let (least, most) = MEMORY_RANGE;
-    let size = parse_size(text)?;
-    let refused = || format!("a side may hold {} MiB to {} GiB", least >> 20, most >> 30);
-    Some(size).filter(|size| (least..=most).contains(size)).ok_or_else(refused)
 }
 
 fn parse(text: &str, unit_value: fn(&str) -> Option<u64>, forms: &str) -> Result<u64, String> {

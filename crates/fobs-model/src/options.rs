@@ -2,13 +2,16 @@
 
 pub(crate) mod bounds;
 mod chmod;
+pub mod flag;
 mod named;
+mod owners;
 mod preserve;
 mod rules;
 pub mod sync;
 mod terms;
 mod transport;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -23,7 +26,8 @@ use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
 
 pub use chmod::Chmod;
 pub use fobs_proto::session::MEMORY_RANGE;
-pub use preserve::{FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
+pub use owners::AccountMap;
+pub use preserve::{FileSystems, Follow, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use terms::{Overwrite, Sight, Stamps, Terms};
 pub use transport::{STREAMS_MAX, StreamAllotment, TcpTuning, Transport};
 
@@ -95,6 +99,10 @@ pub struct SshOptions {
     pub words: SshWords,
     /// Whether the user is told what a login shell prints before fobs speaks.
     pub chatter: Chatter,
+    /// Arguments of the program in front of all others.
+    pub arguments: Vec<OsString>,
+    /// What the program takes behind them.
+    pub grammar: ShellGrammar,
 }
 
 /// What becomes of what a login shell prints before fobs speaks.
@@ -105,6 +113,17 @@ pub enum Chatter {
     Skipped,
     /// It is skipped, and told.
     Told,
+}
+
+/// What a program that starts another one on another host takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ShellGrammar {
+    /// The options of `ssh`.
+    #[default]
+    Ssh,
+    /// A host, and the words of a command, as `docker exec -i` does. Data goes over the control channel: a
+    /// name that it knows need not be that of a host.
+    HostAndCommand,
 }
 
 /// Where the standard error of `ssh` goes.

@@ -55,6 +55,10 @@ pub struct Extraneous {
     /// What did not fit among `found`.
     forgotten: u64,
     failed: bool,
+    /// Without, directories only make way (`--force`).
+    deletes: bool,
+    /// Sources that could not be read whole are no reason to delete nothing.
+    despite_errors: bool,
     /// What had no room, as a sentence: nothing is deleted.
     spent: Option<String>,
     /// Directories from which something is deleted, and the time that each is to have.
@@ -116,15 +120,17 @@ impl Extraneous {
             budget: budget.clone(),
             forgotten: 0,
             failed: false,
+            deletes: options.delete.is_some(),
+            despite_errors: options.rules.despite_errors,
             spent: None,
             changed: Vec::new(),
             keeps_times: options.preserve.times && !options.rules.omit_directory_times,
         })
     }
 
-    /// The sources could not be read whole: nothing is deleted.
+    /// The sources could not be read whole: nothing is deleted, unless that was asked for.
     pub(super) fn scan_failed(&mut self) {
-        self.failed = true;
+        self.failed |= !self.despite_errors;
     }
 
     /// When it is carried out; `None` if an earlier listing has done that.
@@ -163,7 +169,7 @@ impl Extraneous {
     /// The rows of the directory are complete: looks for what else is there.
     pub(super) fn leave(&mut self, path: &[u8], meta: Meta) {
         let Some(mut open) = self.open.pop() else { return };
-        if open.scanned && !self.has_failed() {
+        if open.scanned && self.deletes && !self.has_failed() {
             let before = self.found.len();
             open.seen.sort_unstable();
             // What cannot be read has nothing that is deleted.

@@ -33,6 +33,7 @@ use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
+use fobs_model::options::Follow;
 use fobs_model::options::Privileges;
 use fobs_model::options::sync::Report;
 
@@ -143,7 +144,11 @@ impl Source {
         let mut usable = Vec::new();
         let mut failures = Vec::new();
         let mut first_kind = ErrorKind::NoSource;
-        let links = if spec.sync.is_some() { NamedLinks::Themselves } else { NamedLinks::Followed };
+        let follows_all = spec.preserve.follow == Follow::All;
+        let links = match &spec.sync {
+            Some(_) if !follows_all => NamedLinks::Themselves,
+            _ => NamedLinks::Followed,
+        };
         for path in spec.paths {
             match Named::look(&spec.base, path, spec.recursive, links) {
                 Ok(named) => usable.push(named),
@@ -180,6 +185,7 @@ impl Source {
             // In the listing, so that the receiver deletes nothing.
             walk.begin_with(std::mem::take(&mut failures));
             walk.select(Selection::new(options, &top, &spec.budget)?);
+            walk.prunes = options.prune_empty;
         }
         let passed_over = walk.passed_over();
         let removes = spec.sync.as_ref().is_some_and(|options| options.removes_sources());

@@ -2,12 +2,14 @@
 //! the names of directories still to be entered in memory.
 
 mod entry;
+mod followed;
+mod following;
 mod named;
 mod passed_over;
 mod search;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{self, Dir, DirEntry, FileType, Mode, OFlags};
@@ -16,7 +18,7 @@ use rustix::io::Errno;
 use super::at;
 use super::at::open_beneath;
 use super::attributes::{Collector, FileSystems, HardLinks, SymbolicLinks, Unkept, open_handle};
-use super::beneath::{Base, Links, kind, sentence};
+use super::beneath::{Base, Links, kind};
 use super::own::is_own;
 use super::record::{Device, Meta};
 use super::select::Selection;
@@ -28,9 +30,12 @@ use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::event::FileError;
 use fobs_model::name::Component;
-use named::{NamedKind, in_parent, name_for_messages};
+
+use named::NamedKind;
 
 pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
+pub(super) use followed::leads_out;
+pub(super) use following::Following;
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
 pub use named::{means_contents, same_name, shape_of};
 pub(super) use passed_over::PassedOver;
@@ -70,6 +75,8 @@ const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 pub(super) struct Walk {
     base: Arc<Base>,
     opening: Opening,
+    /// Whether directories in which there is nothing are not to be listed.
+    pub(super) prunes: bool,
     collector: Arc<Collector>,
     links: HardLinks,
     /// What is ours, and so no part of the sources.
@@ -93,6 +100,8 @@ pub(super) struct Walk {
     root: Option<Arc<OwnedFd>>,
     /// Length of the prefix of [`Level::path`] before the path below `root`.
     prefix_len: usize,
+    /// Which links in it stand for what they lead to.
+    following: Option<Following>,
     /// From the source directory down to the current one.
     levels: Vec<Level>,
 }
@@ -106,6 +115,8 @@ struct Level {
     /// Names of the subdirectories found.
     subdirectories: Vec<Vec<u8>>,
     kept: Charge,
+    /// Its file system and number.
+    id: (u64, u64),
 }
 
 impl Walk {
@@ -118,6 +129,7 @@ impl Walk {
         Walk {
             base: Arc::new(base),
             opening: Opening::AtOnce,
+            prunes: false,
             collector,
             links: HardLinks::within(budget),
             passed_over: PassedOver::default(),
@@ -131,6 +143,7 @@ impl Walk {
             named: named.into_iter(),
             root: None,
             prefix_len: 0,
+            following: None,
             levels: Vec::new(),
         }
     }
@@ -176,67 +189,27 @@ impl Walk {
         is_walked && self.queued.is_none() && self.failures.is_empty()
     }
 
-    /// The next source: a file, or a directory to walk.
-    fn next_named(&mut self, named: Named) -> Entry {
-        let Named { path, name, kind } = named;
-        let failed = |errno| {
-            let message = sentence("read", &path, errno);
-            Entry::Failed(FileError { path: name_for_messages(&path), message })
-        };
-        if kind == NamedKind::Link {
-            return self.named_link(&path, name).unwrap_or_else(failed);
-        }
-        if kind == NamedKind::File {
-            let found_file = |file: OwnedFd| Ok((fs::fstat(&file)?, file));
-            let (stat, file) = match self.base.open(&path, READ).and_then(found_file) {
-                Ok(found) => found,
-                Err(errno) => return failed(errno),
-            };
-            let place = Unopened::Named(self.base.clone(), path);
-            let origin = self.origins.of(&stat, Some(&place));
-            if let Some(first) = self.search().first_name(&stat, &name) {
-                return Entry::Hardlink { path: name, first, origin };
-            }
-            let entry = match self.opening {
-                Opening::AtOnce => opened(name, file, &self.collector),
-                Opening::Later => {
-                    let kept = self.collector.attributes(open_handle(&file), &stat);
-                    found(name, &stat, kept, place, origin, &self.collector)
-                }
-            };
-            self.search().forget_failed(&entry, &stat);
-            return entry;
-        }
-        match self.base.open(&path, READ_DIRECTORY) {
-            Ok(root) => {
-                self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
-                self.root = Some(Arc::new(root));
-                self.enter(name)
-            }
-            Err(errno) => failed(errno),
-        }
-    }
-
-    /// A symbolic link that is a source itself.
-    fn named_link(&mut self, path: &[u8], name: Vec<u8>) -> Result<Entry, Errno> {
-        let (directory, link) = in_parent(&self.base, path)?;
-        let place = Unopened::Named(self.base.clone(), path.to_vec());
-        Ok(look(directory.as_fd(), link.as_bytes(), name, FileType::Symlink, Some(&place), &self.search()))
-    }
-
     /// Opens a directory and begins to read it.
     fn enter(&mut self, path: Vec<u8>) -> Entry {
         let Some(root) = &self.root else {
             return failed(&path, "read", Errno::BADF);
         };
         let below = path.get(self.prefix_len..).unwrap_or_default();
-        let opened =
-            open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse).and_then(|directory| {
-                let stat = fs::fstat(&directory)?;
-                let attributes = self.collector.attributes(open_handle(&directory), &stat);
-                Ok((stat, attributes, Dir::new(directory)?))
-            });
+        let opened = match &self.following {
+            Some(following) => self.base.open(&following.place(&path), READ_DIRECTORY),
+            None => open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse),
+        };
+        let opened = opened.and_then(|directory| {
+            let stat = fs::fstat(&directory)?;
+            let attributes = self.collector.attributes(open_handle(&directory), &stat);
+            Ok((stat, attributes, Dir::new(directory)?))
+        });
         match opened {
+            Ok((stat, ..)) if self.levels.iter().any(|level| level.id == (stat.st_dev, stat.st_ino)) => {
+                let message =
+                    format!("cannot enter '{}': the link leads back to a directory above it", show(&path));
+                Entry::Failed(FileError { path, message })
+            }
             Ok((stat, attributes, directory)) => {
                 if self.levels.is_empty() {
                     self.file_system = stat.st_dev;
@@ -258,6 +231,7 @@ impl Walk {
                     reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
                     kept: self.budget.charge(Keeps::Subdirectories),
+                    id: (stat.st_dev, stat.st_ino),
                 });
                 Entry::Directory { path }
             }
@@ -286,6 +260,7 @@ impl Walk {
             queued: &mut self.queued,
             lists_all: self.selection.is_some(),
             origins: self.origins,
+            following: self.following.as_ref(),
         }
     }
 }
@@ -301,6 +276,9 @@ impl Iterator for Walk {
             return Some(Entry::Failed(failure));
         }
         let later = match (self.opening, &self.root) {
+            (Opening::Later, Some(_)) if self.following.is_some() => {
+                self.following.clone().map(|following| Unopened::Followed(Box::new(following)))
+            }
             (Opening::Later, Some(root)) => Some(Unopened::Below(root.clone(), self.prefix_len)),
             _ => None,
         };
@@ -314,6 +292,7 @@ impl Iterator for Walk {
                         queued: &mut self.queued,
                         lists_all: self.selection.is_some(),
                         origins: self.origins,
+                        following: self.following.as_ref(),
                     };
                     let selection = self.selection.as_mut();
                     let child = level.child(&entry, later.as_ref(), &mut search, selection);
@@ -388,26 +367,26 @@ impl Level {
         }
         let directory = self.reading.as_ref()?.fd().ok()?;
         let stat = || at::stat(directory, Component::new(name)?);
-        let file_type = match entry.file_type() {
-            // Some file systems do not report the type.
-            FileType::Unknown => match stat() {
-                Ok(stat) => kind(&stat),
-                Err(errno) => return Some(failed(&path, "read", errno)),
-            },
-            file_type => file_type,
+        let file_type = match type_of(entry, stat) {
+            Ok(file_type) => file_type,
+            Err(errno) => return Some(failed(&path, "read", errno)),
         };
-        let name_kind = match file_type {
-            FileType::Directory => NameKind::Directory,
-            _ => NameKind::Other,
-        };
+        let following = search.following.filter(|_| file_type == FileType::Symlink);
+        let followed = following.and_then(|it| Some((it, it.target(directory, name, &path)?)));
+        let is_directory = file_type == FileType::Directory
+            || followed.as_ref().is_some_and(|(_, target)| target.is_directory());
+        let name_kind = if is_directory { NameKind::Directory } else { NameKind::Other };
         if selection.is_some_and(|selection| !selection.takes(&path, name_kind)) {
             return None;
         }
+        if is_directory {
+            return self.keep(name);
+        }
+        if let Some((following, target)) = followed {
+            return following.entry(target, path, later.is_some(), search);
+        }
         let preserve = &search.collector.preserve;
         match file_type {
-            FileType::Directory => {
-                return self.keep(name);
-            }
             // What an interrupted copy left, or one that runs has not completed.
             FileType::RegularFile if is_own(directory, name) => {
                 search.passed_over.add(&path);
@@ -436,6 +415,14 @@ impl Level {
         let entry = look(directory, name, path, file_type, later, search);
         search.forget_failed(&entry, &stat);
         Some(entry)
+    }
+}
+
+/// What a name of a directory is. Some file systems do not report it.
+fn type_of(entry: &DirEntry, stat: impl FnOnce() -> Result<fs::Stat, Errno>) -> Result<FileType, Errno> {
+    match entry.file_type() {
+        FileType::Unknown => stat().map(|stat| kind(&stat)),
+        file_type => Ok(file_type),
     }
 }
 

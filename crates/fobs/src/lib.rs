@@ -113,9 +113,10 @@ pub use fobs_model::event::{Event, EventSink, FileError, OtherEntries, Outcome, 
 pub use fobs_model::listing::{Entry, EntryKind, FileStamp, Link};
 pub use fobs_model::name::{BackupSuffix, BadName, RelPath};
 pub use fobs_model::options::{
-    Access, AddressFamily, Carrier, Chatter, Chmod, CongestionControl, FileSystems, IdMapping, JudgeMethod,
-    Location, NewKeys, Preserve, Priority, Privileges, PushBinary, Remote, Restriction, Rights, ServeOptions,
-    SignedTicket, SshOptions, SshWords, SymbolicLinks, TransferOptions, Unkept,
+    Access, AccountMap, AddressFamily, Carrier, Chatter, Chmod, CongestionControl, FileSystems, Follow,
+    IdMapping, JudgeMethod, Location, NewKeys, Preserve, Priority, Privileges, PushBinary, Remote,
+    Restriction, Rights, ServeOptions, ShellGrammar, SignedTicket, SshOptions, SshWords, SymbolicLinks,
+    TransferOptions, Unkept,
 };
 pub use fobs_model::public_key::PublicKey;
 pub use fobs_model::walls::Walls;

@@ -36,7 +36,7 @@ use super::{ControlChannel, Peer};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::Hello;
-use fobs_model::options::{Carrier, Remote, SshWords, TransferOptions};
+use fobs_model::options::{Carrier, Remote, ShellGrammar, SshWords, TransferOptions};
 use fobs_model::text::{printable, show};
 
 /// How long `ssh` may take to end once its input is closed: a few round trips.
@@ -339,7 +339,11 @@ pub fn resolve_host(remote: &Remote, options: &TransferOptions) -> Vec<String> {
 }
 
 fn configured_host(remote: &Remote, options: &TransferOptions) -> Option<String> {
+    if options.ssh.grammar == ShellGrammar::HostAndCommand {
+        return None;
+    }
     let mut child = Command::new(program(options))
+        .args(&options.ssh.arguments)
         .arg("-G")
         .args(connection_arguments(remote, options))
         .arg("--")

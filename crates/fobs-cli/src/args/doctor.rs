@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
+use fobs::options::flag::CommandName;
 
-use super::RouteArgs;
-use crate::units::parse_rate;
+use crate::flags::Line;
 
 /// Examples of `fobs doctor`.
 pub const DOCTOR_EXAMPLES: &str = "\
@@ -41,14 +41,36 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Maximum rate at which the path is tried, as in fobs cp
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    pub rate: Option<u64>,
-
+    /// Those of the table.
     #[command(flatten)]
-    pub route: RouteArgs,
+    pub way: WayArgs,
 
     /// The other host and a directory there: host:[DIR], [user@]host or fobs://host/[DIR]
     #[arg(value_name = "HOST", value_hint = ValueHint::Hostname)]
     pub host: Option<OsString>,
+}
+
+/// The table's options of `fobs doctor`: how the other host is reached.
+#[derive(Debug)]
+pub struct WayArgs(pub Line);
+
+impl Args for WayArgs {
+    fn augment_args(command: Command) -> Command {
+        Line::arguments(CommandName::Doctor, command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for WayArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<WayArgs, Error> {
+        Ok(WayArgs(Line::read(CommandName::Doctor, matches)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }

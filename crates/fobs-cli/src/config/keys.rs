@@ -1,52 +1,17 @@
-//! The keys of the configuration: the long options that can have a default, taken from the definition of the
-//! command line, so that both have the same names and checks.
+//! The keys of the configuration: the options of the table that can have a default, under their long names.
 
-use clap::{Arg, ArgAction, Command, ValueHint};
 use fobs::options::Carrier;
+use fobs::options::flag::{CommandName, Names};
 
 use super::file::Value;
+use crate::flags::{self, Row, Shape};
 
 /// Subcommands whose options can have defaults.
-pub const COMMANDS: [&str; 3] = ["cp", "sync", "doctor"];
+pub const COMMANDS: [(&str, CommandName); 3] =
+    [("cp", CommandName::Cp), ("sync", CommandName::Sync), ("doctor", CommandName::Doctor)];
 
-/// Options of one run: what they do would surprise in any other.
-const ONE_RUN: [&str; 6] = ["json", "trace", "dir", "seconds", "help", "version"];
-
-/// Options of `sync` that can have a default: the way to a host and how it is used. What a sync chooses,
-/// keeps and deletes stands on its command line.
-const OF_SYNC: [&str; 21] = [
-    "cc",
-    "compress",
-    "deadline",
-    "fobs-path",
-    "fsync",
-    "identity",
-    "ipv4",
-    "ipv6",
-    "jump",
-    "known-hosts",
-    "memory",
-    "min-rate",
-    "port",
-    "priority",
-    "rate",
-    "ssh",
-    "ssh-config",
-    "ssh-option",
-    "timeout",
-    "transport",
-    "udp-ports",
-];
-
-/// Options that one carrier knows and the other refuses.
-const OF_ONE_CARRIER: [(&str, Carrier); 6] = [
-    ("known-hosts", Carrier::Daemon),
-    ("ssh-config", Carrier::Ssh),
-    ("jump", Carrier::Ssh),
-    ("ssh-option", Carrier::Ssh),
-    ("ssh", Carrier::Ssh),
-    ("fobs-path", Carrier::Ssh),
-];
+/// Options of one run that no row of the table is about.
+const OF_ONE_RUN: [&str; 4] = ["dir", "seconds", "help", "version"];
 
 /// Largest value of an option that is counted.
 const COUNT_MAX: usize = 9;
@@ -57,71 +22,46 @@ const TYPING_ERRORS_MAX: usize = 2;
 /// An option that can have a default.
 #[derive(Debug, Clone)]
 pub struct Key {
-    /// Its long name.
-    pub name: String,
-    /// The id of its argument.
-    pub id: String,
+    /// Its long name, which is the id of its argument.
+    pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: Shape,
     /// The only carrier that knows it; `None` for both.
     pub carrier: Option<Carrier>,
     /// What holds where nothing is set; `None` if the program decides.
-    pub default: Option<String>,
+    pub default: Option<&'static str>,
     /// Whether its value is a path, so that `~/` at its start is the home directory.
     pub is_path: bool,
+    /// Options on the command line to which it gives way.
+    pub yields: &'static [&'static str],
 }
 
-/// The type of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// On or off.
-    Flag,
-    /// How often a flag is given.
-    Count,
-    /// One value.
-    Value,
-    /// Any number of values.
-    List,
+/// All keys of the given command, in the order of its help.
+pub fn of(command: CommandName) -> Vec<Key> {
+    flags::rows(command).filter(|row| row.is_configurable(command)).map(key).collect()
 }
 
-/// All keys of the given subcommand, in the order of its help.
-pub fn of(command: &Command) -> Vec<Key> {
-    let all = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(key);
-    let is_key = |key: &Key| command.get_name() != "sync" || OF_SYNC.contains(&key.name.as_str());
-    all.filter(is_key).collect()
-}
-
-/// All keys of all subcommands, each once.
-pub fn all(program: &Command) -> Vec<Key> {
+/// All keys of all commands, each once.
+pub fn all() -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    for command in COMMANDS.iter().filter_map(|name| program.find_subcommand(name)) {
-        for key in of(command) {
-            if !keys.iter().any(|known| known.name == key.name) {
-                keys.push(key);
-            }
+    for key in COMMANDS.iter().flat_map(|(_, command)| of(*command)) {
+        if !keys.iter().any(|known| known.name == key.name) {
+            keys.push(key);
         }
     }
     keys
 }
 
-fn key(argument: &Arg) -> Option<Key> {
-    let name = argument.get_long().filter(|name| !ONE_RUN.contains(name))?;
-    let kind = match argument.get_action() {
-        ArgAction::SetTrue => Kind::Flag,
-        ArgAction::Count => Kind::Count,
-        ArgAction::Append => Kind::List,
-        _ => Kind::Value,
-    };
-    let defaults = argument.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
-    let hint = argument.get_value_hint();
-    Some(Key {
-        name: name.to_owned(),
-        id: argument.get_id().as_str().to_owned(),
-        kind,
-        carrier: OF_ONE_CARRIER.iter().find(|(of_one, _)| *of_one == name).map(|(_, carrier)| *carrier),
-        default: defaults,
-        is_path: matches!(hint, ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath),
-    })
+fn key(row: Row) -> Key {
+    let about = row.about();
+    Key {
+        name: about.name,
+        kind: row.shape(),
+        carrier: about.carrier,
+        default: about.default,
+        is_path: matches!(row.names(), Names::File | Names::Directory),
+        yields: about.yields,
+    }
 }
 
 impl Key {
@@ -134,17 +74,17 @@ impl Key {
         let set = |text: &String| format!("{flag}={text}");
         let wrong = |wanted: &str| Err(format!("{} takes {wanted}, not {}", self.name, type_of(value)));
         match (self.kind, value) {
-            (Kind::Flag | Kind::Count, Value::Flag(on)) => Ok(if *on { vec![flag] } else { Vec::new() }),
-            (Kind::Flag, _) => wrong("true or false"),
-            (Kind::Count, Value::Number(number)) => match number.parse::<usize>() {
+            (Shape::Switch | Shape::Count, Value::Flag(on)) => Ok(if *on { vec![flag] } else { Vec::new() }),
+            (Shape::Switch, _) => wrong("true or false"),
+            (Shape::Count, Value::Number(number)) => match number.parse::<usize>() {
                 Ok(count) if count <= COUNT_MAX => Ok(vec![flag; count]),
                 _ => Err(format!("{} takes a number from 0 to {COUNT_MAX}, not {number}", self.name)),
             },
-            (Kind::Count, _) => wrong("a number"),
-            (Kind::Value | Kind::List, Value::Text(text) | Value::Number(text)) => Ok(vec![set(text)]),
-            (Kind::Value, _) => wrong("a text"),
-            (Kind::List, Value::List(texts)) => Ok(texts.iter().map(set).collect()),
-            (Kind::List, _) => wrong("a list of texts"),
+            (Shape::Count, _) => wrong("a number"),
+            (Shape::Value | Shape::List, Value::Text(text) | Value::Number(text)) => Ok(vec![set(text)]),
+            (Shape::Value, _) => wrong("a text"),
+            (Shape::List, Value::List(texts)) => Ok(texts.iter().map(set).collect()),
+            (Shape::List, _) => wrong("a list of texts"),
         }
     }
 
@@ -154,12 +94,12 @@ impl Key {
     /// A sentence about a text of another form.
     pub fn value_of(&self, text: &str) -> Result<Value, String> {
         match (self.kind, text.to_ascii_lowercase().as_str()) {
-            (Kind::Flag | Kind::Count, "true" | "yes" | "1") => Ok(Value::Flag(true)),
-            (Kind::Flag | Kind::Count, "false" | "no" | "0") => Ok(Value::Flag(false)),
-            (Kind::Flag, _) => Err(format!("{} takes true or false, not {text:?}", self.name)),
-            (Kind::Count, _) => Ok(Value::Number(text.to_owned())),
-            (Kind::Value, _) => Ok(Value::Text(text.to_owned())),
-            (Kind::List, _) => Ok(Value::List(text.lines().map(str::to_owned).collect())),
+            (Shape::Switch | Shape::Count, "true" | "yes" | "1") => Ok(Value::Flag(true)),
+            (Shape::Switch | Shape::Count, "false" | "no" | "0") => Ok(Value::Flag(false)),
+            (Shape::Switch, _) => Err(format!("{} takes true or false, not {text:?}", self.name)),
+            (Shape::Count, _) => Ok(Value::Number(text.to_owned())),
+            (Shape::Value, _) => Ok(Value::Text(text.to_owned())),
+            (Shape::List, _) => Ok(Value::List(text.lines().map(str::to_owned).collect())),
         }
     }
 
@@ -180,10 +120,14 @@ fn type_of(value: &Value) -> &'static str {
 
 /// Why `name` is no key, with the one that was probably meant.
 pub fn unknown(name: &str, keys: &[Key]) -> String {
-    if ONE_RUN.contains(&name) {
+    let is_option = |name| {
+        let mut rows = COMMANDS.iter().flat_map(|(_, command)| flags::rows(*command));
+        rows.any(|row| row.about().long() == Some(name))
+    };
+    if OF_ONE_RUN.contains(&name) || is_option(name) {
         return format!("{name} cannot have a default: give --{name} to the command that it is for");
     }
-    match nearest(name, keys.iter().map(|key| key.name.as_str())) {
+    match nearest(name, keys.iter().map(|key| key.name)) {
         Some(meant) => format!("there is no key {name:?}; did you mean {meant:?}?"),
         None => format!("there is no key {name:?}; 'fobs config --why' lists them all"),
     }

@@ -14,20 +14,18 @@ use std::ffi::OsString;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+use fobs::options::flag::CommandName;
 use fobs::{Error, ErrorKind};
 
 use crate::args::{self, Cli};
+use crate::flags::Shape;
 use crate::{resolve, usage};
 use hosts::Target;
-use keys::{Key, Kind};
+use keys::Key;
 use sources::{Places, Setting};
 
 pub use show::run;
 
-/// Options that exclude each other beyond what the parser knows: a default gives way to the other one on the
-/// command line.
-const CONTRARY: [(&str, &str); 4] =
-    [("quiet", "verbose"), ("verbose", "quiet"), ("cc", "priority"), ("cc", "deadline")];
 /// Options that only the default of `--cc` knows.
 const OF_AUTO: [&str; 2] = ["priority", "deadline"];
 
@@ -48,14 +46,20 @@ pub fn parse() -> Result<Cli, Refusal> {
     parse_with(std::env::args_os().collect(), &Places::of_this_process)
 }
 
-fn parse_with(words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<Cli, Refusal> {
+fn parse_with(mut words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<Cli, Refusal> {
+    if let [_, command, letter] = words.as_mut_slice()
+        && command == "sync"
+        && letter == "-h"
+    {
+        *letter = format!("--{}", args::sync::HELP_ALONE).into();
+    }
     let named = words.get(1).and_then(|word| word.to_str());
-    let Some(&name) = keys::COMMANDS.iter().find(|name| Some(**name) == named) else {
+    let Some(&(name, command)) = keys::COMMANDS.iter().find(|(name, _)| Some(*name) == named) else {
         return Cli::try_parse_from(words).map_err(Refusal::Parser);
     };
     let program = definition();
     let typed = program.clone().try_get_matches_from(&words).map_err(Refusal::Parser)?;
-    let defaults = defaults(&program, name, &typed, places).map_err(Refusal::Configuration)?;
+    let defaults = defaults(&program, (name, command), &typed, places).map_err(Refusal::Configuration)?;
     let (before, after) = (defaults.before.concat(), defaults.after.concat());
     let mut all = words.clone();
     let end = all.iter().position(|word| word == "--").unwrap_or(all.len());
@@ -73,10 +77,10 @@ fn parse_with(words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<Cli, 
 /// The definition of the command line, with a hidden `--no-KEY` for each key: it ignores the default.
 fn definition() -> Command {
     let mut program = Cli::command();
-    for name in keys::COMMANDS {
+    for (name, command_name) in keys::COMMANDS {
         program = program.mut_subcommand(name, |command| {
             let taken = |long: &str| command.get_arguments().any(|known| known.get_long() == Some(long));
-            let without = keys::of(&command)
+            let without = keys::of(command_name)
                 .into_iter()
                 .filter(|key| !taken(&negated(key)))
                 .map(|key| Arg::new(negated(&key)).long(negated(&key)).action(ArgAction::SetTrue).hide(true))
@@ -114,7 +118,7 @@ impl Defaults {
 
 fn defaults(
     program: &Command,
-    name: &str,
+    (name, command_name): (&str, CommandName),
     typed: &ArgMatches,
     places: &dyn Fn() -> Places,
 ) -> fobs::Result<Defaults> {
@@ -122,7 +126,7 @@ fn defaults(
     else {
         return Ok(Defaults::default());
     };
-    let sources = places().read(&keys::all(program), |words| check(program, words))?;
+    let sources = places().read(&keys::all(), |words| check(program, words))?;
     let target = match matches.try_get_one::<OsString>("host") {
         Ok(Some(host)) => Target::of_host(host)?,
         _ => {
@@ -131,7 +135,7 @@ fn defaults(
         }
     };
     let mut defaults = Defaults::default();
-    let keys = keys::of(command);
+    let keys = keys::of(command_name);
     for setting in sources.effective(&target) {
         let Some(key) = keys.iter().find(|key| key.name == setting.key) else { continue };
         let words = key.arguments(&setting.value).unwrap_or_default();
@@ -139,8 +143,8 @@ fn defaults(
             continue;
         }
         match key.kind {
-            Kind::List => defaults.after.push(words),
-            Kind::Flag | Kind::Count | Kind::Value => defaults.before.push(words),
+            Shape::List => defaults.after.push(words),
+            Shape::Switch | Shape::Count | Shape::Value => defaults.before.push(words),
         }
         defaults.settings.push(setting.clone());
     }
@@ -155,30 +159,29 @@ fn is_displaced(key: &Key, command: &Command, matches: &ArgMatches) -> bool {
     // The parser knows a conflict from the side that declares it.
     let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
     let is_excluded = || {
-        let Some(own) = command.get_arguments().find(|argument| argument.get_id() == key.id.as_str()) else {
+        let Some(own) = command.get_arguments().find(|argument| argument.get_id() == key.name) else {
             return false;
         };
         let mut typed = command.get_arguments().filter(|other| is_typed(other.get_id().as_str()));
         typed.any(|other| conflicts(own, other) || conflicts(other, own))
-            || CONTRARY.iter().any(|(default, other)| *default == key.name && is_typed(other))
-            || OF_AUTO.contains(&key.name.as_str()) && is_typed("cc") && !is_auto(matches)
+            || key.yields.iter().any(|other| is_typed(other))
+            || OF_AUTO.contains(&key.name) && is_typed("cc") && !is_auto(matches)
     };
-    let replaced = key.kind != Kind::List && is_typed(&key.id);
+    let replaced = key.kind != Shape::List && is_typed(key.name);
     replaced || is_typed(&negated(key)) || is_excluded()
 }
 
 fn is_auto(matches: &ArgMatches) -> bool {
-    matches.get_one("cc") == Some(&fobs::CongestionControl::Auto)
+    matches.get_raw("cc").and_then(|mut words| words.next_back()).is_some_and(|cc| cc == "auto")
 }
 
 /// The parser's own check of a value.
 fn check(program: &Command, words: &[String]) -> Result<(), String> {
-    let known = |command: &&Command| {
-        let long = words.first().and_then(|word| word.strip_prefix("--")).map(|word| word.split('=').next());
-        keys::of(command).iter().any(|key| long.is_some_and(|long| long == Some(key.name.as_str())))
-    };
-    let commands = keys::COMMANDS.iter().filter_map(|name| program.find_subcommand(name));
-    for command in commands.filter(known) {
+    let long = words.first().and_then(|word| word.strip_prefix("--"));
+    let long = long.map(|word| word.split_once('=').map_or(word, |(name, _)| name));
+    let knows = |command| keys::of(command).iter().any(|key| Some(key.name) == long);
+    let known = keys::COMMANDS.iter().filter(|(_, command)| knows(*command));
+    for command in known.filter_map(|(name, _)| program.find_subcommand(name)) {
         // Any locations will do.
         let locations: &[&str] = if command.get_name() == "doctor" { &["b:"] } else { &["a", "b:"] };
         let words = words.iter().map(String::as_str);
@@ -198,7 +201,7 @@ fn sentence(error: &clap::Error) -> String {
 fn contradiction(cli: &Cli) -> Option<Error> {
     match &cli.command {
         args::Command::Cp(copy) => resolve::copy(copy).err(),
-        args::Command::Sync(sync) => crate::sync::contradiction(sync),
+        args::Command::Sync(sync) => resolve::transfer(&sync.chosen).err(),
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ use super::keys::{self, Key};
 use super::sources::{Places, fits};
 use super::{check, definition};
 use crate::args::config::ConfigArgs;
+use crate::flags::Shape;
 
 /// Runs `fobs config`.
 ///
@@ -43,15 +44,15 @@ fn files(places: &Places) -> String {
 /// A line for each key: its name, its value, its origin.
 pub fn values(places: &Places, target: &Target) -> Result<String> {
     let program = definition();
-    let keys = keys::all(&program);
+    let keys = keys::all();
     let sources = places.read(&keys, |words| check(&program, words))?;
     let effective = sources.effective(target);
     let mut rows = Vec::new();
     for key in keys.iter().filter(|key| fits(key, target.carrier)) {
         let setting = effective.iter().find(|setting| setting.key == key.name);
         rows.push(match setting {
-            Some(setting) => [key.name.clone(), shown(&setting.value), setting.origin.to_string()],
-            None => [key.name.clone(), default(key), "default".to_owned()],
+            Some(setting) => [key.name.to_owned(), shown(&setting.value), setting.origin.to_string()],
+            None => [key.name.to_owned(), default(key), "default".to_owned()],
         });
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -71,11 +72,11 @@ fn shown(value: &Value) -> String {
 }
 
 fn default(key: &Key) -> String {
-    match (key.kind, &key.default) {
-        (keys::Kind::Flag, _) => "false".to_owned(),
-        (keys::Kind::Count, _) => "0".to_owned(),
+    match (key.kind, key.default) {
+        (Shape::Switch, _) => "false".to_owned(),
+        (Shape::Count, _) => "0".to_owned(),
         (_, Some(value)) => format!("{value:?}"),
-        (keys::Kind::List, None) => "[]".to_owned(),
-        (keys::Kind::Value, None) => "-".to_owned(),
+        (Shape::List, None) => "[]".to_owned(),
+        (Shape::Value, None) => "-".to_owned(),
     }
 }

@@ -174,7 +174,7 @@ impl Places {
             }
             let value = key.value_of(text).map_err(|why| usage(format!("{name}: {why}")))?;
             settings.push(Setting {
-                key: key.name.clone(),
+                key: key.name.to_owned(),
                 value,
                 origin: Origin::Variable(name.to_owned()),
             });
@@ -228,7 +228,7 @@ pub fn fits(key: &Key, carrier: Option<Carrier>) -> bool {
 /// mistake.
 fn misspelt(name: &str, keys: &[Key]) -> Option<String> {
     let rest = name.strip_prefix("FOBS_")?;
-    let meant = keys::nearest(rest, keys.iter().map(|key| key.name.as_str()))?;
+    let meant = keys::nearest(rest, keys.iter().map(|key| key.name))?;
     keys.iter().find(|key| key.name == meant).map(Key::variable)
 }
 

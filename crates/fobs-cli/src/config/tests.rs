@@ -2,7 +2,8 @@ use super::file::Value;
 use super::*;
 use crate::args::CpArgs;
 use crate::args::sync::SyncArgs;
-use fobs::{CongestionControl, Priority};
+use crate::flags::{Chosen, Consent, Limit};
+use fobs::{AddressFamily, CongestionControl, Priority};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -78,12 +79,12 @@ impl World {
 fn a_nearer_place_takes_precedence() {
     let both = World::new("rate = '2M'\n", "rate = '1M'\nack-every = 7\n");
     let copy = both.good("a h:");
-    assert_eq!((copy.rate, copy.ack_every), (Some(2_000_000), Some(7)));
+    assert_eq!((copy.chosen.options.rate_limit, copy.chosen.options.ack_every), (Some(2_000_000), Some(7)));
     let varied = both.with("FOBS_RATE", "3M").with("FOBS_ACK_EVERY", "");
     let copy = varied.good("a h:");
-    assert_eq!((copy.rate, copy.ack_every), (Some(3_000_000), Some(7)));
-    assert_eq!(varied.good("--rate 4M a h:").rate, Some(4_000_000));
-    assert_eq!(varied.good("--no-rate a h:").rate, None);
+    assert_eq!((copy.chosen.options.rate_limit, copy.chosen.options.ack_every), (Some(3_000_000), Some(7)));
+    assert_eq!(varied.good("--rate 4M a h:").chosen.options.rate_limit, Some(4_000_000));
+    assert_eq!(varied.good("--no-rate a h:").chosen.options.rate_limit, None);
 }
 
 #[test]
@@ -97,15 +98,15 @@ fn the_first_block_that_matches_sets_a_key() {
         ("c:", 1, true),
         ("ssh://a.slow.org/", 2, false),
     ] {
-        let copy = world.good(&format!("a {host}"));
+        let copy = world.good(&format!("a {host}")).chosen.options.clone();
         assert_eq!(
-            (copy.rate, copy.compress, copy.fsync),
+            (copy.rate_limit, copy.compress, copy.fsync),
             (Some(rate * 1_000_000), compress, true),
             "{host}"
         );
     }
-    assert_eq!(world.good("a fobs://d/").route.identity.as_deref(), Some(Path::new("/home/me/key")));
-    assert_eq!(world.good("a d:").route.identity, None);
+    assert_eq!(world.good("a fobs://d/").chosen.options.identity.as_deref(), Some(Path::new("/home/me/key")));
+    assert_eq!(world.good("a d:").chosen.options.identity, None);
 }
 
 #[test]
@@ -113,19 +114,24 @@ fn the_command_line_displaces_what_it_contradicts() {
     let text = "rate = '1M'\nquiet = true\nipv4 = true\npriority = 'scavenger'\ndeadline = '2h'\nverbose = 2\n\
                 ssh-option = ['A=1', 'B=2']\nrecursive = true\n";
     let world = World::new(text, "");
-    let copy = world.good("a h:");
-    assert_eq!((copy.quiet, copy.route.ipv4, copy.recursive, copy.verbose), (true, true, true, 2));
-    assert_eq!(copy.route.ssh_options, ["A=1", "B=2"]);
-    let copy = world.good("-l 5 -v -6 --cc cubic --no-recursive -o C=3 a h:");
-    assert_eq!((copy.rate, copy.limit_kbit), (None, Some(5)));
-    assert_eq!((copy.quiet, copy.verbose, copy.route.ipv4, copy.route.ipv6), (false, 1, false, true));
-    assert_eq!((copy.priority, copy.deadline, copy.recursive), (Priority::Fair, None, false));
+    let Chosen { options, program, .. } = world.good("a h:").chosen.clone();
+    assert_eq!((program.quiet, options.recursive, program.verbose), (true, true, 2));
+    assert_eq!(options.address_family, AddressFamily::V4);
+    assert_eq!(options.ssh.options, ["A=1", "B=2"]);
+    let Chosen { options, program, limit, .. } =
+        world.good("-l 5 -v -6 --cc cubic --no-recursive -o C=3 a h:").chosen.clone();
+    assert_eq!((options.rate_limit, limit), (None, Some(Limit { bits_per_second: Some(5000) })));
+    assert_eq!((program.quiet, program.verbose, options.address_family), (false, 1, AddressFamily::V6));
+    assert_eq!((options.priority, options.deadline, options.recursive), (Priority::Fair, None, false));
     // ssh takes the first value of each option.
-    assert_eq!(copy.route.ssh_options, ["C=3", "A=1", "B=2"]);
-    assert!(world.good("--cc auto a h:").deadline.is_some());
+    assert_eq!(options.ssh.options, ["C=3", "A=1", "B=2"]);
+    assert!(world.good("--cc auto a h:").chosen.options.deadline.is_some());
     let other = World::new("cc = 'cubic'\n", "");
-    assert_eq!(other.good("--priority greedy a h:").cc, CongestionControl::Auto);
-    assert_eq!(other.good("a h:").cc, CongestionControl::Cubic);
+    assert_eq!(
+        other.good("--priority greedy a h:").chosen.options.congestion_control,
+        CongestionControl::Auto
+    );
+    assert_eq!(other.good("a h:").chosen.options.congestion_control, CongestionControl::Cubic);
     // After `--` there are only names.
     assert_eq!(world.good("-- -r h:").paths, ["-r", "h:"]);
 }
@@ -138,12 +144,16 @@ fn a_sync_takes_the_way_to_its_host_but_no_rule() {
     let sync = world.sync("-t a h:");
     let plain = |line: &str| World::new("", "").sync(line);
     let expected = plain("--compress --fsync -t a h:");
-    assert_eq!(sync.switches, expected.switches, "rules stay as they were typed");
-    assert_eq!((sync.rate, sync.timeout), (Some(2_000_000), Some(std::time::Duration::from_secs(20))));
-    assert_eq!((sync.route.port, sync.route.jump.as_deref()), (Some(7), Some("gate")));
+    assert_eq!(sync.chosen.sync, expected.chosen.sync, "rules stay as they were typed");
+    assert_eq!(sync.chosen.program, expected.chosen.program, "and what is printed");
+    let options = &sync.chosen.options;
+    assert_eq!((options.rate_limit, options.timeout.as_secs()), (Some(2_000_000), 20));
+    assert!(options.compress && options.fsync);
+    assert_eq!((options.port, options.ssh.jump.as_deref()), (Some(7), Some("gate")));
     let sync = world.sync("--bwlimit=1M --no-compress --no-fsync --no-jump -t a h:");
-    assert_eq!((sync.rate, sync.route.jump, sync.bwlimit.is_some()), (None, None, true));
-    assert!(!sync.switches.compress && !sync.switches.fsync);
+    let Chosen { options, limit, .. } = &sync.chosen;
+    assert_eq!((options.rate_limit, &options.ssh.jump, limit.is_some()), (None, &None, true));
+    assert!(!options.compress && !options.fsync);
     let fixed = World::new("cc = 'fixed'\n", "");
     let words = ["fobs", "sync", "-a", "a", "h:"].map(OsString::from).to_vec();
     match parse_with(words, &|| fixed.places()) {
@@ -154,21 +164,16 @@ fn a_sync_takes_the_way_to_its_host_but_no_rule() {
 
 #[test]
 fn options_of_the_other_carrier_are_left_out() {
-    let text =
-        "known-hosts = 'k'\nssh-config = 'c'\njump = 'j'\nssh-option = 'A=1'\nssh = 's'\nfobs-path = 'f'\n";
+    let text = "known-hosts = 'k'\nssh-config = 'c'\njump = 'j'\nssh-option = 'A=1'\nssh = 's'\nfobs-path = 'f'\n\
+         push-binary = true\n";
     let world = World::new(text, "");
     for (line, of_ssh) in [("a h:", true), ("a fobs://h/", false)] {
         let copy = world.good(line);
-        assert_eq!(
-            (copy.route.jump.is_some(), copy.route.ssh_options.is_empty()),
-            (of_ssh, !of_ssh),
-            "{line}"
-        );
-        assert_eq!(
-            (copy.route.known_hosts.is_some(), copy.route.fobs_path.is_some()),
-            (!of_ssh, of_ssh),
-            "{line}"
-        );
+        let options = &copy.chosen.options;
+        assert_eq!((options.ssh.jump.is_some(), options.ssh.options.is_empty()), (of_ssh, !of_ssh), "{line}");
+        let is_named = copy.has("fobs-path");
+        assert_eq!((options.known_hosts.is_some(), is_named), (!of_ssh, of_ssh), "{line}");
+        assert_eq!(copy.consent() == Consent::Given, of_ssh, "{line}");
         crate::resolve::copy(&copy).expect(line);
     }
 }
@@ -180,6 +185,7 @@ fn mistakes_name_their_place_and_the_remedy() {
         ("ack_every = 1\n", "D/user.toml:1: there is no key \"ack_every\"; did you mean \"ack-every\"?"),
         ("warp = 9\n", "D/user.toml:1: there is no key \"warp\"; 'fobs config --why' lists them all"),
         ("json = true\n", "D/user.toml:1: json cannot have a default: give --json to the command"),
+        ("delete = true\n", "D/user.toml:1: delete cannot have a default: give --delete to the command"),
         ("compress = 'yes'\n", "D/user.toml:1: compress takes true or false, not a text"),
         ("rate = true\n", "D/user.toml:1: rate takes a text, not true or false"),
         ("rate = '10Q'\n", "D/user.toml:1: invalid value '10Q' for '--rate <RATE>': \"Q\" is not a unit"),
@@ -247,7 +253,7 @@ fn why_names_value_and_origin_of_every_key() {
     assert_eq!(row("compress"), "compress true FOBS_COMPRESS");
     assert_eq!(row("cc"), "cc \"auto\" default");
     assert_eq!(row("known-hosts"), "", "over SSH it has no meaning");
-    assert_eq!(text.lines().count(), keys::all(&definition()).len() - 1);
+    assert_eq!(text.lines().count(), keys::all().len() - 1);
 }
 
 #[test]
@@ -257,11 +263,11 @@ fn the_definition_with_its_negations_is_consistent() {
 
 #[test]
 fn every_key_takes_a_value_of_its_type() {
-    for key in keys::all(&definition()) {
+    for key in keys::all() {
         let value = match key.kind {
-            Kind::Flag | Kind::Count => Value::Flag(true),
-            Kind::Value => Value::Text("x".to_owned()),
-            Kind::List => Value::List(vec!["x".to_owned()]),
+            Shape::Switch | Shape::Count => Value::Flag(true),
+            Shape::Value => Value::Text("x".to_owned()),
+            Shape::List => Value::List(vec!["x".to_owned()]),
         };
         assert_eq!(key.arguments(&value).expect("its type").len(), 1, "{}", key.name);
     }

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use fobs::doctor::{Checkup, Diagnosis, Examination, diagnose};
-use fobs::options::{Remote, TransferOptions};
+use fobs::options::Remote;
+use fobs::options::flag::CommandName;
 use fobs::{CancelToken, Error, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::args::Naming;
 use crate::args::doctor::DoctorArgs;
 use crate::{exit, location, output, signals};
 
@@ -60,12 +60,12 @@ fn json(facts: &Examination, diagnosis: &Diagnosis) -> Result<String> {
 
 /// The arguments as an examination.
 fn checkup(args: &DoctorArgs) -> Result<Checkup> {
+    let way = &args.way.0;
     let remote = args.host.as_deref().map(location::host).transpose()?;
     if let Some(Remote { carrier, .. }) = remote {
-        args.route.check(carrier, Naming::Letters)?;
+        way.check(CommandName::Doctor, carrier)?;
     }
-    let defaults = TransferOptions { rate_limit: args.rate, ..TransferOptions::default() };
-    let options = args.route.added_to(defaults);
+    let options = way.chosen.options.clone();
     Ok(Checkup { directory: args.dir.clone(), remote, options, time: Duration::from_secs(args.seconds) })
 }
 

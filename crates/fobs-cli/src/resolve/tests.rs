@@ -4,9 +4,7 @@ use fobs::{Access, Privileges, Rights};
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
-use fobs::options::{
-    Chatter, MinRate, PushBinary, SshOptions, SshWords, StreamAllotment, TcpTuning, Transport,
-};
+use fobs::options::{Chatter, MinRate, PushBinary, SshOptions, StreamAllotment, TcpTuning, Transport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,11 +70,8 @@ fn flags_become_options() {
                 config_file: Some("conf".into()),
                 jump: Some("hop".into()),
                 options: vec!["A=b".into(), "C=d".into()],
-                program: None,
-                push: PushBinary::Never,
-                inherited: None,
-                words: SshWords::default(),
                 chatter: Chatter::Told,
+                ..SshOptions::default()
             };
         }),
         ("--push-binary", |o| o.ssh.push = PushBinary::IfMissing),
@@ -113,7 +108,7 @@ fn contradictory_options_are_refused() {
         ("-F f a fobs://host/b", "-F is for copies over SSH"),
         ("-J f fobs://host/b .", "-J is for copies over SSH"),
         ("-o A=b a fobs://host/b", "-o is for copies over SSH"),
-        ("-S f a fobs://host/b", "--ssh is for copies over SSH"),
+        ("-S f a fobs://host/b", "-S is for copies over SSH"),
         ("--fobs-path f a fobs://host/b", "--fobs-path is for copies over SSH"),
         ("a b", "use cp"),
         ("a", "needs a source and a destination"),

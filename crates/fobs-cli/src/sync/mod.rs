@@ -5,26 +5,30 @@ mod output;
 
 use std::sync::Arc;
 
+use fobs::options::flag::CommandName;
 use fobs::options::sync::SyncOptions;
-use fobs::options::{Chatter, CongestionControl, Location, Priority, Remote, SshOptions, TransferOptions};
+use fobs::options::{Carrier, Location, Remote, ShellGrammar, TransferOptions, Transport};
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, Transfer};
 
-use crate::args::Naming;
 use crate::args::sync::SyncArgs;
 use crate::explain::{Meanwhile, Recording};
+use crate::flags::words::remote_shell;
 use crate::output::{Reporter, exit_code};
-use crate::{ctl, live, location, push, signals};
+use crate::{ctl, live, location, push, resolve, signals};
 use output::Lines;
 
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
-    let reporter: Arc<dyn Reporter> =
-        if args.json { crate::output::of_copy(true, false, 0, b"") } else { Arc::new(Lines::new(args)) };
+    let reporter: Arc<dyn Reporter> = if args.chosen.program.json {
+        crate::output::of_copy(true, false, 0, b"")
+    } else {
+        Arc::new(Lines::new(args))
+    };
     let recording = Arc::new(Recording::new(reporter.clone(), Meanwhile::Silent));
     if let [sources @ .., destination] = args.paths.as_slice() {
         recording.describe(sources, destination);
     }
-    let outcome = resolve(args).and_then(|sync| {
+    let outcome = resolved(args).and_then(|sync| {
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
         let asked = recording.clone();
@@ -32,7 +36,7 @@ pub fn run(args: &SyncArgs) -> u8 {
         let steering = Steering::new();
         let _seat = live::Seat::take(ctl::answer(&recording, &steering, &sync.options, &cancel));
         let remotes = sync.remotes();
-        push::with_consent(&args.route, &remotes, sync.options.clone(), |options| {
+        push::with_consent(args, &remotes, sync.options.clone(), |options| {
             sync.run(&options, &recording, &steering, &cancel)
         })
     });
@@ -82,7 +86,7 @@ impl Sync {
     }
 }
 
-fn resolve(args: &SyncArgs) -> Result<Sync> {
+fn resolved(args: &SyncArgs) -> Result<Sync> {
     let sync = options::resolve(args)?;
     let (destination, sources) = match args.paths.as_slice() {
         [sources @ .., destination] if !sources.is_empty() => (destination, sources),
@@ -99,15 +103,32 @@ fn resolve(args: &SyncArgs) -> Result<Sync> {
     if sync.names.is_some() {
         sources.iter_mut().for_each(contents);
     }
-    let options = transfer_options(args)?;
+    let mut options = resolve::transfer(&args.chosen)?;
     let carrier = sources.iter().chain([&destination]).find_map(|place| match place {
         Location::Remote(remote) => Some(remote.carrier),
         Location::Local(_) | Location::Stdio => None,
     });
     if let Some(carrier) = carrier {
-        args.route.check(carrier, Naming::Words)?;
+        args.check(CommandName::Sync, carrier)?;
+        if carrier == Carrier::Ssh {
+            with_shell(args, &mut options)?;
+        }
     }
     Ok(Sync { sources, destination, options, sync })
+}
+
+/// The remote shell of the environment, where none is named, and what rsync would be run with.
+fn with_shell(args: &SyncArgs, options: &mut TransferOptions) -> Result<()> {
+    let named = std::env::var("RSYNC_RSH").ok().filter(|text| !text.is_empty());
+    if let Some(text) = named.filter(|_| !args.has("rsh") && !args.has("ssh")) {
+        let shell = remote_shell(&text).map_err(|why| usage(format!("RSYNC_RSH: {why}")))?;
+        options.ssh = shell.of(&options.ssh);
+    }
+    options.fobs_path.insert_str(0, &args.chosen.sync.before_program);
+    if options.ssh.grammar == ShellGrammar::HostAndCommand && !args.has("transport") {
+        options.transport = Transport::Channel;
+    }
+    Ok(())
 }
 
 /// Names of `--files-from` are those below the source.
@@ -124,48 +145,6 @@ fn contents(source: &mut Location) {
         }
         _ => {}
     }
-}
-
-/// Which options of the transfer, not of its rules, do not go together.
-pub fn contradiction(args: &SyncArgs) -> Option<Error> {
-    transfer_options(args).err()
-}
-
-fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {
-    let limit = args.bwlimit.map_or(args.rate, |bandwidth| bandwidth.bits_per_second);
-    let (congestion_control, rate_limit) = match (args.cc, args.rate) {
-        (CongestionControl::Fixed { .. }, Some(bits_per_second)) => {
-            (CongestionControl::Fixed { bits_per_second }, None)
-        }
-        (CongestionControl::Fixed { .. }, None) => {
-            return Err(usage("--cc fixed needs its rate, as in --cc fixed --rate 1Gbit"));
-        }
-        (other, _) => (other, limit),
-    };
-    if congestion_control != CongestionControl::Auto
-        && (args.priority != Priority::Fair || args.deadline.is_some())
-    {
-        return Err(usage(format!(
-            "--priority and --deadline work only with --cc auto, not with --cc {congestion_control}: leave them out"
-        )));
-    }
-    let defaults = TransferOptions::default();
-    let chatter = if args.switches.verbose > 0 { Chatter::Told } else { Chatter::Skipped };
-    Ok(args.route.added_to(TransferOptions {
-        ssh: SshOptions { chatter, ..SshOptions::default() },
-        compress: args.switches.compress,
-        fsync: args.switches.fsync,
-        no_partial: args.switches.partial == Some(false),
-        congestion_control,
-        transport: args.transport,
-        priority: args.priority,
-        deadline: args.deadline,
-        rate_limit,
-        timeout: args.timeout.unwrap_or(defaults.timeout),
-        min_rate: args.min_rate,
-        memory: args.memory.unwrap_or(defaults.memory),
-        ..defaults
-    }))
 }
 
 /// This process's umask, which `--chmod` without a letter for whom respects.

@@ -7,15 +7,18 @@ use std::path::Path;
 
 use fobs::filter::{Action, Filter, Separator};
 use fobs::options::sync::{
-    Absent, BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
+    BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
 };
-use fobs::{
-    BackupSuffix, Chmod, Error, ErrorKind, FileSystems, IdMapping, Preserve, RelPath, Result, SymbolicLinks,
-    Unkept,
-};
+use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
-use crate::args::sync::{Directories, Recursion, RuleOption, Switches, SyncArgs};
+use crate::args::sync::SyncArgs;
+use crate::flags::Chosen;
+use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
 
+/// What CVS leaves out, and the places of other systems of versions, as rsync(1) lists them.
+const CVS: &str = "RCS SCCS CVS CVS.adm RCSLOG cvslog.* tags TAGS .make.state .nse_depinfo *~ #* .#* ,* _$* *$ \
+                   *.old *.bak *.BAK *.orig *.rej .del-* *.a *.olb *.o *.obj *.so *.exe *.Z *.elc *.ln core .svn/ \
+                   .git/ .hg/ .bzr/";
 /// Most characters of a refused name in a message.
 const NAME_SHOWN_MAX: usize = 200;
 /// Largest file of names or rules, bytes.
@@ -26,17 +29,16 @@ const FILE_MAX: u64 = 256 << 20;
 /// # Errors
 /// `Usage` for options that are not built, do not go together or name files that cannot be read.
 pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
-    if let Some(why) = &args.refused.0 {
+    if let Some(why) = &args.chosen.refused {
         return Err(usage(why.clone()));
     }
-    let given = &args.switches;
+    let given = &args.chosen.sync;
     check(args)?;
-    let names = args.files_from.as_deref().map(|file| names_from(file, separator(given))).transpose()?;
+    let names = given.files_from.as_deref().map(|file| names_from(file, separator(given))).transpose()?;
     let directories = entered(given, names.is_some());
-    let delete = deletion(args, directories)?;
-    let backup = backup_suffix(args)?;
-    let chmod = chmod(&args.chmod)?;
-    let mut filter = filter(args)?;
+    let delete = deletion(given, directories)?;
+    let backup = backup_suffix(given)?;
+    let mut filter = filter(given)?;
     if let (Some(suffix), Some(_), false) = (&backup, delete, given.delete_excluded) {
         // As rsync: backups are not deleted.
         let rule = [b"P *", suffix.as_bytes()].concat();
@@ -44,42 +46,45 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
             .add_rule(&rule, &mut |_| Err(io::ErrorKind::Unsupported.into()))
             .map_err(|why| usage(why.to_string()))?;
     }
+    let choices = given.choices.clone();
     Ok(SyncOptions {
-        preserve: Preserve { chmod, ..preserve(given) },
+        preserve: Preserve { chmod: chmod(&given.chmod)?, ..choices.preserve },
         directories,
         filter: filter.rules(),
         names,
         rules: SyncRules {
             compare: compare(given),
-            modify_window: args.modify_window.unwrap_or(0),
             present: match (given.ignore_existing, given.update) {
                 (true, _) => Present::Left,
                 (false, true) => Present::UpdatedUnlessNewer,
                 (false, false) => Present::Updated,
             },
-            absent: if given.existing { Absent::LeftOut } else { Absent::Made },
             // A backup changes its directory's time again and again.
-            omit_directory_times: given.omit_directory_times || backup.is_some(),
-            omit_link_times: given.omit_link_times,
-            makes_way: delete.is_some(),
+            omit_directory_times: choices.rules.omit_directory_times || backup.is_some(),
+            makes_way: delete.is_some() || given.force,
+            ..choices.rules
         },
         delete,
         backup,
-        remove_source_files: given.remove_source_files,
-        link_dest: args.link_dest.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
-        dry_run: given.dry_run,
-        only_delete: false,
-        report: match (given.itemize, given.verbose) {
-            (2.., _) => Report::All,
-            (0, 0) => Report::Nothing,
-            _ => Report::Changed,
-        },
+        report: report(&args.chosen),
+        ..choices
     })
+}
+
+/// What is reported: what is printed, and what is counted for the statistics.
+fn report(chosen: &Chosen) -> Report {
+    let said = &chosen.program;
+    let level = |name| said.told.level(name, said.verbose);
+    match (chosen.sync.itemize, said.told.says("name").then(|| level("name")), level("name")) {
+        (2.., _, _) | (_, Some(2..), _) => Report::All,
+        (0, _, 0) if level("del") == 0 => Report::Nothing,
+        _ => Report::Changed,
+    }
 }
 
 /// Refuses what cannot be combined.
 fn check(args: &SyncArgs) -> Result<()> {
-    let given = &args.switches;
+    let given = &args.chosen.sync;
     if given.whole_file == Some(false) {
         return Err(usage("--no-whole-file is not built: changed files are sent whole"));
     }
@@ -88,12 +93,12 @@ fn check(args: &SyncArgs) -> Result<()> {
             "-xx is not built: directories on which a file system is mounted are made; give -x once",
         ));
     }
-    if args.files_from.is_some() && args.paths.len() != 2 {
+    if given.files_from.is_some() && args.paths.len() != 2 {
         return Err(usage(
             "--files-from needs one source, the directory in which the names lie, and a destination",
         ));
     }
-    if args.link_dest.len() > BASES_MAX {
+    if given.choices.link_dest.len() > BASES_MAX {
         return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
     }
     let modes = [given.delete_before, given.delete_during, given.delete_after];
@@ -106,7 +111,7 @@ fn check(args: &SyncArgs) -> Result<()> {
 }
 
 /// Which directories are entered. `-a` does not recurse with `--files-from`, which makes directories instead.
-fn entered(given: &Switches, has_names: bool) -> Enter {
+fn entered(given: &SyncWords, has_names: bool) -> Enter {
     match (given.recursion, given.directories) {
         (Recursion::On, _) => Enter::All,
         (Recursion::Implied, _) if !has_names => Enter::All,
@@ -116,8 +121,7 @@ fn entered(given: &Switches, has_names: bool) -> Enter {
     }
 }
 
-fn deletion(args: &SyncArgs, directories: Enter) -> Result<Option<Delete>> {
-    let given = &args.switches;
+fn deletion(given: &SyncWords, directories: Enter) -> Result<Option<Delete>> {
     let when = match (given.delete_before, given.delete_after) {
         (true, _) => Some(DeleteWhen::Before),
         (_, true) => Some(DeleteWhen::After),
@@ -127,30 +131,10 @@ fn deletion(args: &SyncArgs, directories: Enter) -> Result<Option<Delete>> {
     if when.is_some() && directories == Enter::None {
         return Err(usage("--delete needs -r (or -a) or -d: without, no directory's contents are known"));
     }
-    Ok(when.map(|when| Delete { when, max: args.max_delete }))
+    Ok(when.map(|when| Delete { when, max: given.max_delete }))
 }
 
-fn preserve(given: &Switches) -> Preserve {
-    Preserve {
-        modes: given.perms,
-        times: given.times,
-        owner: given.owner,
-        group: given.group,
-        ids: if given.numeric_ids { IdMapping::Numbers } else { IdMapping::Names },
-        links: if given.links { SymbolicLinks::Kept } else { SymbolicLinks::LeftOut },
-        devices: given.devices,
-        specials: given.specials,
-        unkept: Unkept::LeftOut,
-        hard_links: given.hard_links,
-        xattrs: given.xattrs,
-        acls: given.acls,
-        sparse: given.sparse,
-        file_systems: if given.one_file_system > 0 { FileSystems::One } else { FileSystems::All },
-        ..Preserve::default()
-    }
-}
-
-fn compare(given: &Switches) -> Compare {
+fn compare(given: &SyncWords) -> Compare {
     // The order of rsync's own quick check.
     match (given.checksum, given.size_only, given.ignore_times) {
         (true, _, _) => Compare::Content,
@@ -160,15 +144,15 @@ fn compare(given: &Switches) -> Compare {
     }
 }
 
-fn backup_suffix(args: &SyncArgs) -> Result<Option<BackupSuffix>> {
-    let suffix = args.suffix.as_deref().unwrap_or(OsStr::new("~")).as_bytes();
-    if !args.switches.backup && suffix.is_empty() {
+fn backup_suffix(given: &SyncWords) -> Result<Option<BackupSuffix>> {
+    let suffix = given.suffix.as_deref().unwrap_or(OsStr::new("~")).as_bytes();
+    if !given.backup && suffix.is_empty() {
         return Ok(None);
     }
     let suffix = BackupSuffix::new(suffix.to_vec()).map_err(|why| {
         usage(format!("--suffix is not possible: {why}; a backup lies beside its file, under another name"))
     })?;
-    Ok(args.switches.backup.then_some(suffix))
+    Ok(given.backup.then_some(suffix))
 }
 
 fn chmod(texts: &[String]) -> Result<Chmod> {
@@ -178,13 +162,13 @@ fn chmod(texts: &[String]) -> Result<Chmod> {
     }
 }
 
-fn separator(given: &Switches) -> Separator {
+fn separator(given: &SyncWords) -> Separator {
     if given.from0 { Separator::Nul } else { Separator::Line }
 }
 
-fn filter(args: &SyncArgs) -> Result<Filter> {
-    let mut filter = Filter::new(separator(&args.switches), args.switches.delete_excluded);
-    for (option, word) in &args.rules.0 {
+fn filter(given: &SyncWords) -> Result<Filter> {
+    let mut filter = Filter::new(separator(given), given.delete_excluded);
+    for (option, word) in &given.rules {
         let word = word.as_bytes();
         let added = match option {
             RuleOption::Filter => filter.add_rule(word, &mut |name| read(Path::new(OsStr::from_bytes(name)))),
@@ -195,7 +179,29 @@ fn filter(args: &SyncArgs) -> Result<Filter> {
         };
         added.map_err(|why| usage(why.to_string()))?;
     }
+    if given.cvs_exclude {
+        cvs_rules(&mut filter)?;
+    }
     Ok(filter)
+}
+
+/// What `-C` leaves out, behind all other rules: what a .cvsignore file names, what CVS leaves out, and what
+/// the user's own file and variable name.
+fn cvs_rules(filter: &mut Filter) -> Result<()> {
+    let own = std::env::home_dir().map(|home| home.join(".cvsignore"));
+    let own = own.and_then(|file| read(&file).ok()).unwrap_or_default();
+    let variable = std::env::var_os("CVSIGNORE").unwrap_or_default();
+    let words = own
+        .split(|byte| byte.is_ascii_whitespace())
+        .chain(variable.as_bytes().split(|byte| byte.is_ascii_whitespace()));
+    let theirs = words.filter(|word| !word.is_empty()).map(|word| [b"- ", word].concat());
+    let known = CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes());
+    let all = [b":nw- .cvsignore".to_vec()].into_iter().chain(known).chain(theirs);
+    for rule in all {
+        let added = filter.add_rule(&rule, &mut |_| Err(io::ErrorKind::Unsupported.into()));
+        added.map_err(|why| usage(format!("-C: {why}")))?;
+    }
+    Ok(())
 }
 
 /// The names in a file of `--files-from`: relative, without `.` and empty components; `..` is refused.

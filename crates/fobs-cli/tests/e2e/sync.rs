@@ -77,6 +77,7 @@ fn task(random: &mut Random) -> Task {
     for (one_in, of) in [
         (2, &deletes[..]),
         (4, &["-c", "-I", "--size-only", "-u"][..]),
+        (8, &["--max-size=2k", "--min-size=100", "--max-size=1KB-1 --min-size=1"]),
         (6, &["--existing", "--ignore-existing", "--existing --ignore-existing"]),
         (8, &["-n"]),
         (8, &["-O", "-J", "-OJ"]),

@@ -29,6 +29,8 @@ pub const TICKETS: &str = "tickets";
 /// The feature of a program that refuses a request with a part that it does not know (protocol 2.16).
 pub const MUST: &str = "must";
 
+pub use crate::options::sync::SYNC2;
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -44,6 +46,7 @@ pub const FEATURES: &[&str] = &[
     KEYS2,
     NAMES,
     MUST,
+    SYNC2,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

@@ -2,8 +2,8 @@
 
 use super::sync::{BASES_MAX, Enter, SyncOptions};
 use super::{
-    MEMORY_RANGE, MinRate, PACKET_SIZE_RANGE, STREAMS_MAX, TCP_BUFFER_RANGE, TIMEOUT_RANGE, TransferOptions,
-    Transport,
+    Follow, IdMapping, MEMORY_RANGE, MinRate, PACKET_SIZE_RANGE, STREAMS_MAX, TCP_BUFFER_RANGE,
+    TIMEOUT_RANGE, TransferOptions, Transport,
 };
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Display;
@@ -50,6 +50,18 @@ impl SyncOptions {
         if self.delete.is_some() && self.directories == Enter::None {
             return Err(usage(
                 "--delete needs -r (or -a) or -d: without, no directory's contents are known".to_owned(),
+            ));
+        }
+        if self.remove_source_files && self.preserve.follow != Follow::None {
+            return Err(usage(
+                "--remove-source-files would remove what links lead to: leave out -L, -k and --copy-unsafe-links"
+                    .to_owned(),
+            ));
+        }
+        let kept = &self.preserve;
+        if kept.ids == IdMapping::Numbers && (kept.users.has_names() || kept.groups.has_names()) {
+            return Err(usage(
+                "--numeric-ids has no names: give numbers to --chown and --usermap".to_owned(),
             ));
         }
         if self.only_delete && self.delete.is_none() {

@@ -1,17 +1,24 @@
-//! Options by name, as text: for callers that have no types of ours.
+//! Options by name, as text: for callers that have no types of ours. The names are those of the table in
+//! [`flag`](super::flag).
 
-use super::{AddressFamily, MEMORY_RANGE, MinRate, NewKeys, PushBinary, TIMEOUT_RANGE, TransferOptions};
+use super::flag::{self, Flag, Takes};
+use super::{MinRate, TIMEOUT_RANGE, TransferOptions};
 use crate::error::{Error, ErrorKind, Result};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can be set by name.
-const NAMES: &str = "recursive, preserve, compress, fsync, no_partial, append_verify, checksum, cc, priority, \
-    rate, timeout, min_rate, ack_every, burst, packet_size, transport, udp_ports, address_family, identity, \
-    port, fobs_path, known_hosts, ssh_config, ssh_jump, ssh_option, ssh_program, memory, push_binary, \
-    strict_host_key";
+/// The rows that have a name here.
+fn rows() -> impl Iterator<Item = (&'static str, &'static Flag<TransferOptions>)> {
+    flag::of_transfers().filter_map(|row| Some((row.about.library?, row)))
+}
 
 impl TransferOptions {
+    /// The names that [`TransferOptions::set`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        rows().map(|(name, _)| name)
+    }
+
     /// Sets an option by its name on the command line, with `_` for `-`: `rate` in bits per second, `timeout`
     /// in seconds, `min_rate` as `BITS/SECONDS`, `udp_ports` as `FIRST-LAST`, `address_family` as `any`, `4`
     /// or `6`, switches as `true` or `false`. `ssh_option` may be set several times.
@@ -19,77 +26,46 @@ impl TransferOptions {
     /// # Errors
     /// `Usage` for an unknown name, with those that are known, or a value that is not possible.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        if let Some(switch) = self.switch(name) {
-            *switch = truth(name, value)?;
-            return Ok(());
-        }
+        let Some((_, row)) = rows().find(|(known, _)| *known == name) else {
+            let all = TransferOptions::names().collect::<Vec<_>>().join(", ");
+            let message = format!("there is no option {name:?}; there are {all}");
+            return Err(Error::new(ErrorKind::Usage, message));
+        };
         let whole = |form: &str| value.parse::<u64>().map_err(|_| bad(name, value, form));
-        match name {
-            "cc" => {
-                self.congestion_control =
-                    value.parse().map_err(|_| bad(name, value, "give a controller that fobs knows"))?;
+        match &row.takes {
+            Takes::Switch(set) => set(self, truth(name, value)?),
+            Takes::Count(set) => {
+                let count = whole("give how often")?;
+                set(self, u8::try_from(count).map_err(|_| bad(name, value, "it is too large"))?);
             }
-            "priority" => {
-                self.priority =
-                    value.parse().map_err(|_| bad(name, value, "give scavenger, fair or greedy"))?;
+            Takes::Rate(set) => set(self, within(name, whole("give bits per second")?, 1, u64::MAX)?),
+            Takes::Size(sizes, set) => {
+                let size = whole("give a number of bytes")?;
+                let fits = (sizes.least..=sizes.most).contains(&size);
+                set(self, fits.then_some(size).ok_or_else(|| bad(name, value, sizes.wrong))?);
             }
-            "rate" => {
-                self.rate_limit = Some(whole("give bits per second").and_then(|rate| positive(name, rate))?)
+            Takes::Number(least, most, set) => {
+                set(self, within(name, whole("give a whole number")?, *least, *most)?);
             }
-            "timeout" => self.timeout = timeout(name, value)?,
-            "min_rate" => self.min_rate = Some(min_rate(name, value)?),
-            "ack_every" => {
-                self.ack_every = Some(fits(name, positive(name, whole("give a number of packets")?)?)?)
+            Takes::Time(set) => set(self, timeout(name, value)?),
+            Takes::MinRate(set) => set(self, min_rate(name, value)?),
+            Takes::Ports(set) => set(self, ports(name, value)?),
+            Takes::Path(_, set) => set(self, PathBuf::from(value)),
+            Takes::Words(_, set) => set(self, OsString::from(value)),
+            Takes::Text(_, set) | Takes::Texts(set) => set(self, value.to_owned()),
+            Takes::OneOf(_, read) | Takes::Form(read) | Takes::Forms(read) => {
+                read(self, value).map_err(|form| bad(name, value, &form))?;
             }
-            "burst" => self.burst = Some(fits(name, positive(name, whole("give a number of packets")?)?)?),
-            "packet_size" => self.packet_size = Some(fits(name, whole("give a number of bytes")?)?),
-            "transport" => self.transport = value.parse().map_err(|form: String| bad(name, value, &form))?,
-            "udp_ports" => self.udp_ports = Some(ports(name, value)?),
-            "address_family" => {
-                self.address_family = match value {
-                    "any" => AddressFamily::Any,
-                    "4" => AddressFamily::V4,
-                    "6" => AddressFamily::V6,
-                    _ => return Err(bad(name, value, "give any, 4 or 6")),
-                };
-            }
-            "identity" => self.identity = Some(PathBuf::from(value)),
-            "port" => self.port = Some(fits(name, positive(name, whole("give a port")?)?)?),
-            "fobs_path" => value.clone_into(&mut self.fobs_path),
-            "known_hosts" => self.known_hosts = Some(PathBuf::from(value)),
-            "ssh_config" => self.ssh.config_file = Some(PathBuf::from(value)),
-            "ssh_jump" => self.ssh.jump = Some(value.to_owned()),
-            "ssh_option" => self.ssh.options.push(value.to_owned()),
-            "ssh_program" => self.ssh.program = Some(PathBuf::from(value)),
-            "memory" => self.memory = memory(name, whole("give bytes")?)?,
-            "push_binary" => {
-                let push = truth(name, value)?;
-                self.ssh.push = if push { PushBinary::IfMissing } else { PushBinary::Never };
-            }
-            "strict_host_key" => {
-                let strict = truth(name, value)?;
-                self.new_keys = if strict { NewKeys::Refused } else { NewKeys::Pinned };
-            }
-            _ => {
-                let message = format!("there is no option {name:?}; there are {NAMES}");
-                return Err(Error::new(ErrorKind::Usage, message));
-            }
+            // No row has both: a text would not say of which day and zone it is.
+            Takes::Moment(_) => return Err(bad(name, value, "it cannot be given as text")),
         }
         Ok(())
     }
+}
 
-    fn switch(&mut self, name: &str) -> Option<&mut bool> {
-        Some(match name {
-            "recursive" => &mut self.recursive,
-            "preserve" => &mut self.preserve,
-            "compress" => &mut self.compress,
-            "fsync" => &mut self.fsync,
-            "no_partial" => &mut self.no_partial,
-            "append_verify" => &mut self.append_verify,
-            "checksum" => &mut self.checksum,
-            _ => return None,
-        })
-    }
+fn within(name: &str, value: u64, least: u64, most: u64) -> Result<u64> {
+    let form = if value < least { format!("give at least {least}") } else { "it is too large".to_owned() };
+    (least..=most).contains(&value).then_some(value).ok_or_else(|| bad(name, &value.to_string(), &form))
 }
 
 /// Bits per second and the time over which their mean counts.
@@ -109,25 +85,8 @@ fn truth(name: &str, value: &str) -> Result<bool> {
     }
 }
 
-fn memory(name: &str, value: u64) -> Result<u64> {
-    let (least, most) = MEMORY_RANGE;
-    let form = format!("give {} MiB to {} GiB in bytes", least >> 20, most >> 30);
-    (least..=most).contains(&value).then_some(value).ok_or_else(|| bad(name, &value.to_string(), &form))
-}
-
 fn bad(name: &str, value: &str, form: &str) -> Error {
     Error::new(ErrorKind::Usage, format!("{value:?} is no value of the option {name}: {form}"))
-}
-
-fn positive(name: &str, value: u64) -> Result<u64> {
-    match value {
-        0 => Err(bad(name, "0", "give at least 1")),
-        value => Ok(value),
-    }
-}
-
-fn fits<T: TryFrom<u64>>(name: &str, value: u64) -> Result<T> {
-    T::try_from(value).map_err(|_| bad(name, &value.to_string(), "it is too large"))
 }
 
 fn timeout(name: &str, value: &str) -> Result<Duration> {
@@ -153,7 +112,7 @@ mod tests {
     #[test]
     fn each_name_sets_its_option() {
         let mut options = TransferOptions::default();
-        let switches = NAMES.split(", ").take(7);
+        let switches = rows().filter(|(_, row)| matches!(row.takes, Takes::Switch(_)));
         let valued = [
             ("cc", "cubic"),
             ("priority", "greedy"),
@@ -175,15 +134,15 @@ mod tests {
             ("ssh_option", "Compression=no"),
             ("ssh_program", "/bin/ssh"),
             ("memory", "134217728"),
-            ("push_binary", "true"),
-            ("strict_host_key", "true"),
         ];
-        assert_eq!(NAMES.split(", ").count(), 7 + valued.len());
-        for (name, value) in switches.map(|name| (name, "true")).chain(valued) {
+        let given: Vec<_> = switches.map(|(name, _)| (name, "true")).chain(valued).collect();
+        for (name, value) in &given {
             let before = options.clone();
             options.set(name, value).unwrap();
             assert_ne!(options, before, "{name}");
-            assert!(NAMES.split(", ").any(|other| other == name), "{name} is not in the list");
+        }
+        for name in TransferOptions::names() {
+            assert_eq!(given.iter().filter(|(other, _)| *other == name).count(), 1, "{name}");
         }
         assert_eq!(options.timeout, Duration::from_millis(2500));
     }
@@ -212,8 +171,28 @@ mod tests {
     }
 
     #[test]
-    fn every_choice_has_a_name_or_a_reason() {
-        // A new one does not compile until it is here.
+    fn python_knows_the_names_and_which_are_switches() {
+        let file = "/../../bindings/python/python/fobs/_options.py";
+        let text =
+            std::fs::read_to_string(format!("{}{file}", env!("CARGO_MANIFEST_DIR"))).expect("a checkout");
+        let (_, class) = text.split_once("class Options(").expect("its options");
+        let (class, rest) = class.split_once("_SWITCHES").expect("its switches");
+        let typed = class.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
+        let mut typed: Vec<&str> = typed.map(|(name, _)| name).filter(|name| !name.contains(' ')).collect();
+        let mut known: Vec<&str> = TransferOptions::names().collect();
+        typed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(typed, known);
+        let (switches, _) = rest.split_once('}').expect("the end of a set");
+        for (name, row) in rows() {
+            let is_switch = matches!(row.takes, Takes::Switch(_));
+            assert_eq!(switches.contains(&format!("\"{name}\"")), is_switch, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_new_choice_needs_a_row_or_a_reason() {
+        // A new one does not compile until it is here: its row is in `flag`.
         let TransferOptions {
             recursive: _,
             preserve: _,
@@ -243,17 +222,10 @@ mod tests {
             // A type of its own at every caller.
             ticket: _,
             sync: _,
-            // A time of this host's clock, which text would make of a day and a zone.
             deadline: _,
-            // For experiments: what is named is what people need.
             loss_cause: _,
             tcp: _,
-            // For callers that divide a file themselves.
             stream_allotment: _,
         } = TransferOptions::default();
-        for name in NAMES.split(", ") {
-            let error = TransferOptions::default().set(name, "?!").err();
-            assert!(error.is_none_or(|error| !error.message.contains("there is no option")), "{name}");
-        }
     }
 }

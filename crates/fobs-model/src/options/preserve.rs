@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::chmod::Chmod;
+use super::owners::AccountMap;
 use crate::special::SpecialKind;
 
 /// What is kept, and how. By default what `cp` keeps: permissions less the umask, and symbolic links. Both
@@ -39,8 +40,17 @@ pub struct Preserve {
     pub sparse: bool,
     /// Which file systems are walked (`-x`).
     pub file_systems: FileSystems,
+    /// Symbolic links that the sender follows.
+    #[serde(skip_serializing_if = "Follow::is_none")]
+    pub follow: Follow,
     /// Changes to the modes that the sender sends.
     pub chmod: Chmod,
+    /// Users that the sender sends in place of the entries' own (`--usermap`, `--chown`).
+    #[serde(skip_serializing_if = "AccountMap::is_empty")]
+    pub users: AccountMap,
+    /// Likewise groups (`--groupmap`, `--chown`).
+    #[serde(skip_serializing_if = "AccountMap::is_empty")]
+    pub groups: AccountMap,
 }
 
 /// How a user or group is found at the receiver.
@@ -63,6 +73,27 @@ pub enum SymbolicLinks {
     Kept,
     /// They are left out without a word.
     LeftOut,
+}
+
+/// Which symbolic links stand for what they lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Follow {
+    /// None.
+    #[default]
+    None,
+    /// Those that lead out of the tree (`--copy-unsafe-links`).
+    LeadingOut,
+    /// Those to directories (`-k`).
+    Directories,
+    /// All (`-L`).
+    All,
+}
+
+impl Follow {
+    fn is_none(&self) -> bool {
+        *self == Follow::None
+    }
 }
 
 /// What becomes of something that is not kept.

@@ -20,6 +20,57 @@ pub struct SyncRules {
     pub omit_link_times: bool,
     /// Directories in the way of something else are removed with all that is in them (`--delete`).
     pub makes_way: bool,
+    /// Files with more bytes are left out (`--max-size`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_max: Option<u64>,
+    /// Files with fewer bytes are left out (`--min-size`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_min: Option<u64>,
+    /// Files that exist and are not shorter than their source are left (`--append`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub appends: bool,
+    /// Deletion takes place although the sources could not be read whole (`--ignore-errors`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub despite_errors: bool,
+    /// Links that lead out of the tree are left out (`--safe-links`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub safe_links: bool,
+}
+
+/// The feature of a program that knows the rules of 0.3 (protocol 7.7).
+pub const SYNC2: &str = "sync2";
+
+impl SyncRules {
+    /// The features that a receiver must have for these, beyond that of a sync, each with what needs it.
+    pub fn features(&self) -> Vec<(&'static str, &'static str)> {
+        let SyncRules {
+            compare: _,
+            modify_window: _,
+            present: _,
+            absent: _,
+            omit_directory_times: _,
+            omit_link_times: _,
+            makes_way: _,
+            size_max,
+            size_min,
+            appends,
+            despite_errors,
+            safe_links,
+        } = self;
+        let needs = [
+            (size_max.is_some(), (SYNC2, "--max-size")),
+            (size_min.is_some(), (SYNC2, "--min-size")),
+            (*appends, (SYNC2, "--append")),
+            (*despite_errors, (SYNC2, "--ignore-errors")),
+            (*safe_links, (SYNC2, "--safe-links")),
+        ];
+        needs.into_iter().filter(|(is_so, _)| *is_so).map(|(_, feature)| feature).collect()
+    }
+
+    /// Whether a file of this size is taken.
+    pub fn takes(&self, size: u64) -> bool {
+        self.size_max.is_none_or(|most| size <= most) && self.size_min.is_none_or(|least| size >= least)
+    }
 }
 
 /// What makes two files of equal size the same.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::preserve::Preserve;
-pub use super::rules::{Absent, Compare, Present, SyncRules};
+use super::preserve::{Follow, Preserve};
+pub use super::rules::{Absent, Compare, Present, SYNC2, SyncRules};
 use crate::filter_rules::FilterRules;
 use crate::name::{BackupSuffix, RelPath};
 
@@ -41,12 +41,26 @@ pub struct SyncOptions {
     pub only_delete: bool,
     /// Which entries are reported.
     pub report: Report,
+    /// Directories in which there is nothing are not listed (`-m`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prune_empty: bool,
 }
 
 impl SyncOptions {
     /// Whether the top directory is only the place of what `--files-from` names, and stays as it is.
     pub fn leaves_top(&self) -> bool {
         self.names.as_ref().is_some_and(|names| !names.iter().any(|name| name.is_empty()))
+    }
+
+    /// The features that a sender must have for this, beyond that of a sync, each with what needs it.
+    pub fn sender_features(&self) -> Vec<(&'static str, &'static str)> {
+        let needs = [
+            (self.prune_empty, (SYNC2, "--prune-empty-dirs")),
+            (self.preserve.follow != Follow::None, (SYNC2, "links that are followed")),
+            (!self.preserve.users.is_empty(), (SYNC2, "--usermap and --chown")),
+            (!self.preserve.groups.is_empty(), (SYNC2, "--groupmap and --chown")),
+        ];
+        needs.into_iter().filter(|(is_so, _)| *is_so).map(|(_, feature)| feature).collect()
     }
 
     /// Whether directories can be sources.

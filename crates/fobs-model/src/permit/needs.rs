@@ -150,6 +150,7 @@ impl<'r> Needs<'r> {
             // `Terms` and `Privileges`, as for a copy.
             preserve: _,
             // Which entries the client sends; the server's part of it is about deletion.
+            prune_empty: _,
             directories: _,
             filter: _,
             names: _,
@@ -161,11 +162,22 @@ impl<'r> Needs<'r> {
             present,
             absent,
             makes_way,
+            size_max,
+            size_min,
+            appends,
+            // A link that is left out is not looked at.
+            safe_links: _,
+            // Of what is deleted, which is judged by itself.
+            despite_errors: _,
             // Of times that are compared or set.
             modify_window: _,
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;
+        self.features.extend(rules.features());
+        self.if_so(size_max.is_some(), Action::Look, "--max-size");
+        self.if_so(size_min.is_some(), Action::Look, "--min-size");
+        self.if_so(*appends, Action::Look, "--append");
         self.if_so(delete.is_some() || *only_delete || *makes_way, Action::Delete, "--delete");
         self.if_so(backup.is_some(), Action::Rename, "--backup");
         self.if_so(!link_dest.is_empty(), Action::Look, "--link-dest");
@@ -192,6 +204,7 @@ impl<'r> Needs<'r> {
         let SyncOptions {
             rules,
             remove_source_files,
+            prune_empty: _,
             delete: _,
             backup: _,
             link_dest: _,
@@ -208,10 +221,16 @@ impl<'r> Needs<'r> {
             present: _,
             absent: _,
             makes_way: _,
+            size_max: _,
+            size_min: _,
+            appends: _,
+            despite_errors: _,
+            safe_links: _,
             modify_window: _,
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;
+        self.features.extend(sync.sender_features());
         self.if_so(*remove_source_files, Action::Delete, "--remove-source-files");
         self.if_so(*compare == Compare::Content, Action::Compare, "--checksum");
     }

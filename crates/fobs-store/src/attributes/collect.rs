@@ -7,12 +7,12 @@ use rustix::io::Errno;
 
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
-use super::{ATTRIBUTES_LEN_MAX, Attributes, HOLD, Xattr, is_preserved};
+use super::{ATTRIBUTES_LEN_MAX, Account, Attributes, HOLD, Xattr, is_preserved};
 use crate::at::open_beneath;
 use crate::beneath;
 use crate::beneath::{Links, kind};
 use crate::stat::Meta;
-use fobs_model::options::{Preserve, Privileges};
+use fobs_model::options::{IdMapping, Preserve, Privileges};
 
 /// Reads attributes.
 #[derive(Debug)]
@@ -48,10 +48,26 @@ impl Collector {
         }
         let xattrs = if preserve.xattrs || preserve.acls { Some(self.xattrs(file)?) } else { None };
         Ok(Some(Box::new(Attributes {
-            user: preserve.owner.then(|| self.accounts.user(stat.st_uid, preserve.ids)),
-            group: preserve.group.then(|| self.accounts.group(stat.st_gid, preserve.ids)),
+            user: preserve.owner.then(|| self.user(stat.st_uid)),
+            group: preserve.group.then(|| self.group(stat.st_gid)),
             xattrs,
         })))
+    }
+
+    fn user(&self, id: u32) -> Account {
+        let map = &self.preserve.users;
+        let mapping = if map.is_empty() { self.preserve.ids } else { IdMapping::Names };
+        let own = self.accounts.user(id, mapping);
+        let to = map.of(id, own.name.as_deref()).map(str::to_owned);
+        to.map_or(own, |to| named(to, id))
+    }
+
+    fn group(&self, id: u32) -> Account {
+        let map = &self.preserve.groups;
+        let mapping = if map.is_empty() { self.preserve.ids } else { IdMapping::Names };
+        let own = self.accounts.group(id, mapping);
+        let to = map.of(id, own.name.as_deref()).map(str::to_owned);
+        to.map_or(own, |to| named(to, id))
     }
 
     /// Likewise of a name, whose file is not followed and only held where that is needed.
@@ -73,6 +89,18 @@ impl Collector {
         read_xattrs(file, &self.preserve, self.is_root)
     }
 }
+
+/// An account of a rule. A name is the receiver's; where it has none of that name, the number counts.
+fn named(to: String, id: u32) -> Account {
+    match to.parse::<u32>() {
+        Ok(id) if id != u32::MAX => Account { id, name: None },
+        // Number 0 would stay 0, whatever the name is.
+        _ => Account { id: if id == 0 { NOBODY } else { id }, name: Some(to) },
+    }
+}
+
+/// The number of an account that owns nothing: for root's entries, where the receiver does not know the name.
+const NOBODY: u32 = 65_534;
 
 /// The extended attributes that are kept, by name. Too many are `E2BIG`.
 pub(super) fn read_xattrs(file: Handle<'_>, preserve: &Preserve, is_root: bool) -> Result<Vec<Xattr>, Errno> {

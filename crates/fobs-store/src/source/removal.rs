@@ -182,6 +182,8 @@ fn remove(
             }
             held.as_ref().map_or(Err(Errno::BADF), |held| remove_in(&held.directory, name, before))
         }
+        // A request that follows links removes no source.
+        Unopened::Followed(_) => Err(Errno::OPNOTSUPP),
         Unopened::Named(base, named) => {
             let (parent, name) = path::split_name(named)?;
             let parent = if parent.is_empty() && named.starts_with(b"/") { b"/" } else { parent };

@@ -92,7 +92,9 @@ impl Compare {
         let target = Target::new(sink, options.clone(), privileges)?;
         let compare = Compare::new(sink, Rules::default());
         let requested = compare.requested.in_sync(&options, &compare.budget)?;
-        Ok(Compare { target: Some(target), notices, requested, ..compare })
+        // The sink of a dry run, which stores nothing, has agreed on nothing.
+        let listed = options.preserve.hard_links.then(|| ListedNames::within(&compare.budget));
+        Ok(Compare { target: Some(target), notices, requested, listed, ..compare })
     }
 
     /// What the session may keep.

@@ -5,12 +5,13 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::choice::Choice;
+use super::pruned::Pruned;
 use super::row::{BatchWriter, Row, RowKind};
 use crate::attributes::{Attributes, Collector};
 use crate::identity::Identity;
 use crate::input::Input;
 use crate::record::Meta;
-use crate::walk::{Entry, Walk};
+use crate::walk::{Entry, Unopened, Walk};
 use fobs_model::error::Result;
 
 /// Rows of the first batch: data flows as soon as they are decided. Each batch is twice as long as the one
@@ -22,6 +23,9 @@ const BATCH_WAIT: Duration = Duration::from_millis(100);
 /// An entry that was listed and waits for its decision.
 pub struct Listed(pub(crate) Entry);
 
+/// What a file takes beside itself that is reached through links.
+const FOLLOWED_BYTES: usize = 64;
+
 impl Listed {
     /// Bytes that it takes.
     pub fn memory(&self) -> usize {
@@ -30,6 +34,7 @@ impl Listed {
         let target = match entry {
             Entry::Symlink { target, .. } => target.len(),
             Entry::Hardlink { first, .. } => first.len(),
+            Entry::Found { unopened: Unopened::Followed(_), .. } => FOLLOWED_BYTES,
             _ => 0,
         };
         let attributes = entry.attributes().map_or(0, Attributes::memory);
@@ -93,6 +98,7 @@ pub enum Checksums {
 /// Lists what a source would send.
 pub struct Lister {
     walk: Walk,
+    pruned: Option<Pruned>,
     checksums: Checksums,
     writer: BatchWriter,
     rows: u64,
@@ -105,6 +111,7 @@ impl Lister {
     pub(crate) fn new(mut walk: Walk, checksums: Checksums) -> Lister {
         walk.postpone_opening();
         Lister {
+            pruned: walk.prunes.then(Pruned::default),
             walk,
             checksums,
             writer: BatchWriter::default(),
@@ -122,7 +129,10 @@ impl Lister {
         let mut entries = Vec::new();
         let mut until = None;
         while entries.len() < self.batch_rows && !self.writer.is_full() {
-            let entry = self.walk.next();
+            let entry = match &mut self.pruned {
+                Some(pruned) => pruned.next(&mut self.walk),
+                None => self.walk.next(),
+            };
             if let Some(error) = self.walk.take_broken() {
                 return Err(error);
             }

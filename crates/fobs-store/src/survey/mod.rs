@@ -10,6 +10,7 @@ mod itemize;
 mod listed_names;
 mod lister;
 mod prefix;
+mod pruned;
 mod row;
 mod rules;
 pub(crate) mod sync;

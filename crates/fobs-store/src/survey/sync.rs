@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     pub group: Option<u32>,
     /// BLAKE3 of a file's content, with [`Compare::Content`].
     pub checksum: Option<[u8; 32]>,
+    /// Whether it is a link that leads out of the tree, as `leads_out` of the walk says.
+    pub leads_out: bool,
 }
 
 /// What an entry is.
@@ -119,6 +121,7 @@ pub trait Decide {
 impl Decide for SyncRules {
     fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool {
         self.compare == Compare::Content
+            && self.takes(wanted.size)
             && wanted.kind == WantedKind::File
             && there.kind == ThereKind::File
             && wanted.size == there.size
@@ -126,6 +129,12 @@ impl Decide for SyncRules {
 
     fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes) {
         let is_directory = wanted.kind == WantedKind::Directory;
+        if wanted.leads_out && self.safe_links {
+            return (Action::LeaveOut, Changes::default());
+        }
+        if wanted.kind == WantedKind::File && !self.takes(wanted.size) {
+            return (Action::LeaveOut, Changes::default());
+        }
         let there = match there {
             None if self.absent == Absent::LeftOut => return (Action::LeaveOut, Changes::default()),
             None => return (Action::Send, made(wanted, Changes::NEW)),
@@ -146,6 +155,9 @@ impl Decide for SyncRules {
                 return (Action::LeaveOut, Changes::default());
             }
             if !is_same_file(self, wanted, there) {
+                if self.appends && there.size >= wanted.size {
+                    return (Action::LeaveOut, Changes::default());
+                }
                 let changes = differences(self, wanted, there, kept, Update::Transfer);
                 let compared = self.compare == Compare::Content;
                 return (Action::Send, changes.and(Changes::CONTENT, compared));

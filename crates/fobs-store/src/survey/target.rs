@@ -28,6 +28,7 @@ use crate::own::without_mark;
 use crate::record::Meta;
 use crate::sink::{Durability, Sink};
 use crate::view::View;
+use crate::walk::leads_out;
 use crate::{Item, at};
 pub(super) use bases::missing_bases;
 use bases::{Bases, FromBasis};
@@ -107,8 +108,8 @@ impl Target {
         privileges: Privileges,
     ) -> Result<Target, Error> {
         let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
-        let extraneous =
-            options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone(), budget));
+        let deletes = options.delete.is_some() || options.rules.makes_way;
+        let extraneous = deletes.then(|| Extraneous::new(view.clone(), &options, backups.clone(), budget));
         let extraneous = extraneous.transpose()?;
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
@@ -143,7 +144,7 @@ impl Target {
 
     /// What is to be deleted, once every row was answered.
     pub(super) fn take_extraneous(&mut self) -> Option<Extraneous> {
-        self.extraneous.take()
+        self.extraneous.take().filter(|_| self.options.delete.is_some())
     }
 
     /// The answer to a row, and what of it is carried out at once. `held` is what the journal says of a file.
@@ -447,6 +448,7 @@ pub(super) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
         owner,
         group,
         checksum: row.checksum,
+        leads_out: matches!(&row.kind, RowKind::Symlink { target } if leads_out(&row.path, target)),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::fs::{self, FileType, Mode};
 use rustix::io::Errno;
 
+use super::following::Following;
 use super::{READ, READ_ONE};
 use crate::at;
 use crate::at::open_beneath;
@@ -130,6 +131,8 @@ pub(crate) enum Unopened {
     Named(Arc<Base>, Vec<u8>),
     /// Below a source directory: what is left of the path in the transfer after this many bytes.
     Below(Arc<OwnedFd>, usize),
+    /// Likewise, where links on the way are followed.
+    Followed(Box<Following>),
 }
 
 impl Unopened {
@@ -145,6 +148,7 @@ impl Unopened {
     pub(crate) fn open(&self, path: Vec<u8>, collector: &Collector) -> Entry {
         let file = match self {
             Unopened::Named(base, named) => base.open(named, READ),
+            Unopened::Followed(following) => following.base.open(&following.place(&path), READ),
             Unopened::Below(root, prefix_len) => {
                 let below = path.get(*prefix_len..).unwrap_or_default();
                 open_beneath(root, below, READ_ONE, Mode::empty(), Links::Refuse)

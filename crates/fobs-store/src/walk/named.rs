@@ -1,14 +1,17 @@
 //! The sources as a request names them.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
 
-use super::entry::not_regular;
-use super::{READ, READ_DIRECTORY};
+use super::entry::{found, not_regular};
+use super::following::Following;
+use super::{Entry, Opening, READ, READ_DIRECTORY, Unopened, Walk, look, opened};
 use crate::at;
+use crate::attributes::open_handle;
 use crate::beneath::{Base, HOLD_DIRECTORY, kind, sentence};
 use fobs_filter::path;
 use fobs_filter::path::show;
@@ -51,6 +54,57 @@ pub(crate) enum Unusable {
     Outside,
     /// Anything else.
     Other,
+}
+
+impl Walk {
+    /// The next source: a file, or a directory to walk.
+    pub(super) fn next_named(&mut self, named: Named) -> Entry {
+        let Named { path, name, kind } = named;
+        let failed = |errno| {
+            let message = sentence("read", &path, errno);
+            Entry::Failed(FileError { path: name_for_messages(&path), message })
+        };
+        if kind == NamedKind::Link {
+            return self.named_link(&path, name).unwrap_or_else(failed);
+        }
+        if kind == NamedKind::File {
+            let found_file = |file: OwnedFd| Ok((fs::fstat(&file)?, file));
+            let (stat, file) = match self.base.open(&path, READ).and_then(found_file) {
+                Ok(found) => found,
+                Err(errno) => return failed(errno),
+            };
+            let place = Unopened::Named(self.base.clone(), path);
+            let origin = self.origins.of(&stat, Some(&place));
+            if let Some(first) = self.search().first_name(&stat, &name) {
+                return Entry::Hardlink { path: name, first, origin };
+            }
+            let entry = match self.opening {
+                Opening::AtOnce => opened(name, file, &self.collector),
+                Opening::Later => {
+                    let kept = self.collector.attributes(open_handle(&file), &stat);
+                    found(name, &stat, kept, place, origin, &self.collector)
+                }
+            };
+            self.search().forget_failed(&entry, &stat);
+            return entry;
+        }
+        match self.base.open(&path, READ_DIRECTORY) {
+            Ok(root) => {
+                self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
+                self.root = Some(Arc::new(root));
+                self.following = Following::below(self.collector.preserve.follow, &self.base, &path, &name);
+                self.enter(name)
+            }
+            Err(errno) => failed(errno),
+        }
+    }
+
+    /// A symbolic link that is a source itself.
+    fn named_link(&mut self, path: &[u8], name: Vec<u8>) -> Result<Entry, Errno> {
+        let (directory, link) = in_parent(&self.base, path)?;
+        let place = Unopened::Named(self.base.clone(), path.to_vec());
+        Ok(look(directory.as_fd(), link.as_bytes(), name, FileType::Symlink, Some(&place), &self.search()))
+    }
 }
 
 impl Named {

@@ -2,6 +2,7 @@
 
 use rustix::fs;
 
+use super::following::Following;
 use super::{Entry, Origins, PassedOver};
 use crate::attributes::{Collector, HardLinks, Seen};
 use fobs_filter::path::show;
@@ -16,6 +17,8 @@ pub(super) struct Search<'a> {
     /// Lists what is not kept too: of a sync, whose receiver must not delete what has its name.
     pub(super) lists_all: bool,
     pub(super) origins: Origins,
+    /// Links that stand for what they lead to.
+    pub(super) following: Option<&'a Following>,
 }
 
 impl Search<'_> {

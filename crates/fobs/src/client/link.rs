@@ -8,7 +8,7 @@ use fobs_channel::secure::stream_keys::StreamKeys;
 use fobs_engine::{Clock, LinkSetup};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, HostPort};
-use fobs_model::options::AddressFamily;
+use fobs_model::options::{AddressFamily, Transport};
 use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -43,14 +43,18 @@ impl Client<'_> {
         let keys = SessionKeys::derive(secret, schedule, cipher);
         let Candidates { reached: candidates, named } =
             candidates(&accept.udp_addresses, &self.hosts, self.options.address_family);
-        let Some(first) = candidates.first().or(named.first()) else {
-            let message = format!(
-                "no address is known at which the UDP port of {peer} can be reached; check -4 and -6 and the host's name"
-            );
-            return Err(Error::new(ErrorKind::Connect, message));
+        let here: IpAddr = match candidates.first().or(named.first()) {
+            Some(first) if first.is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
+            Some(_) => Ipv6Addr::UNSPECIFIED.into(),
+            // Behind a jump host or in a container the name may be nobody's here: no datagram is sent.
+            None if self.options.transport == Transport::Channel => Ipv4Addr::UNSPECIFIED.into(),
+            None => {
+                let message = format!(
+                    "no address is known at which the UDP port of {peer} can be reached; check -4 and -6 and the host's name"
+                );
+                return Err(Error::new(ErrorKind::Connect, message));
+            }
         };
-        let here: IpAddr =
-            if first.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = UdpSocket::bind(SocketAddr::new(here, 0), &udp_options(cc))
             .map_err(|error| Error::new(ErrorKind::Socket, format!("cannot make a UDP socket: {error}")))?;
         let waker = Waker::new().map_err(|error| {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::options::{AddressFamily, Remote, TransferOptions};
+use fobs_model::options::{AddressFamily, Remote, ShellGrammar, TransferOptions};
 
 /// The `ssh` to run.
 pub(super) fn program(options: &TransferOptions) -> &std::path::Path {
@@ -22,10 +22,13 @@ pub(super) fn server_command(options: &TransferOptions) -> Result<String> {
 
 /// The whole argument list of the control channel's `ssh`, which has the far shell run `command`.
 pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Vec<OsString>> {
+    if options.ssh.grammar == ShellGrammar::HostAndCommand {
+        return words_for_another_shell(remote, options, command);
+    }
     // No terminal and none of the configured forwardings: this connection carries frames.
-    // Nor a command or a local one of the configuration's: ours is run, and nothing else writes to the stream.
-    let mut arguments: Vec<OsString> =
-        ["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from).to_vec();
+    // Nor a command or a local one of the configuration's: ours is run, and nothing else writes there.
+    let mut arguments = options.ssh.arguments.clone();
+    arguments.extend(["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from));
     arguments.extend(connection_arguments(remote, options));
     arguments.push("-oClearAllForwardings=yes".into());
     if options.compress {
@@ -34,6 +37,23 @@ pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &st
     arguments.push("--".into());
     arguments.push(destination(remote)?);
     arguments.push(command.into());
+    Ok(arguments)
+}
+
+/// What a program takes that has none of the options of `ssh`: as rsync calls its remote shell.
+fn words_for_another_shell(
+    remote: &Remote,
+    options: &TransferOptions,
+    command: &str,
+) -> Result<Vec<OsString>> {
+    // Refuses names that are options.
+    destination(remote)?;
+    let mut arguments = options.ssh.arguments.clone();
+    if let Some(user) = &remote.user {
+        arguments.extend(["-l".into(), user.into()]);
+    }
+    arguments.push(remote.host.clone().into());
+    arguments.extend(command.split_whitespace().map(OsString::from));
     Ok(arguments)
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::frame;
 use super::*;
 use fobs_model::message::Message;
-use fobs_model::options::AddressFamily;
+use fobs_model::options::{AddressFamily, ShellGrammar};
 
 fn remote(host: &str) -> Remote {
     Remote { carrier: Carrier::Ssh, user: None, host: host.to_owned(), port: None, path: b"/data".to_vec() }
@@ -92,6 +92,37 @@ fn every_option_is_passed_on() {
     assert_eq!(texts(&line(&remote, &options).unwrap()), expected("2222"), "the location's port goes first");
     options.address_family = AddressFamily::V4;
     assert!(texts(&line(&remote, &options).unwrap()).contains(&"-4"));
+}
+
+#[test]
+fn another_remote_shell_is_called_as_rsync_calls_it() {
+    let mut options = TransferOptions { compress: true, port: Some(9), ..TransferOptions::default() };
+    options.ssh.arguments = ["-p", "2222", "-o", "A b"].map(OsString::from).to_vec();
+    let with_ssh = line(&remote("far"), &options).unwrap();
+    let ours = [
+        "-T",
+        "-x",
+        "-oRemoteCommand=none",
+        "-oPermitLocalCommand=no",
+        "-p",
+        "9",
+        "-oClearAllForwardings=yes",
+        "-C",
+        "--",
+        "far",
+        "fobs server",
+    ];
+    assert_eq!(texts(&with_ssh), [&["-p", "2222", "-o", "A b"][..], &ours].concat());
+    options.ssh.grammar = ShellGrammar::HostAndCommand;
+    options.ssh.arguments = ["exec", "-i"].map(OsString::from).to_vec();
+    options.fobs_path = "sudo fobs".to_owned();
+    let ann = Remote { user: Some("ann".to_owned()), ..remote("box") };
+    let plain = line(&remote("box"), &options).unwrap();
+    assert_eq!(texts(&plain), ["exec", "-i", "box", "sudo", "fobs", "server"]);
+    let with_user = line(&ann, &options).unwrap();
+    assert_eq!(texts(&with_user), ["exec", "-i", "-l", "ann", "box", "sudo", "fobs", "server"]);
+    assert_eq!(resolve_host(&remote("box"), &options), ["box"]);
+    line(&remote("--privileged"), &options).unwrap_err();
 }
 
 #[test]

@@ -4,6 +4,8 @@ use clap::Parser;
 
 use super::*;
 use crate::args::{Cli, Command};
+use crate::flags::Chosen;
+use crate::flags::sync::{Recursion, RuleOption, bandwidth, size};
 
 fn parse(words: &str) -> SyncArgs {
     let all = ["fobs", "sync"].into_iter().chain(words.split_whitespace()).chain(["a", "b:"]);
@@ -13,8 +15,8 @@ fn parse(words: &str) -> SyncArgs {
     }
 }
 
-fn switches(words: &str) -> Switches {
-    parse(words).switches
+fn switches(words: &str) -> Chosen {
+    parse(words).0.chosen
 }
 
 #[test]
@@ -31,14 +33,18 @@ fn letters_and_names_are_those_of_rsync() {
         ("--existing", "--ignore-non-existing"),
     ] {
         assert_eq!(switches(letters), switches(names), "{letters} and {names}");
-        assert_ne!(switches(letters), switches(""), "{letters}");
+        // It is the default.
+        let is_news = letters != "-P";
+        assert_eq!(switches(letters) != switches(""), is_news, "{letters}");
     }
 }
 
 #[test]
 fn switches_count_in_the_order_in_which_they_are_given() {
-    let of_archive = switches("-rlptgoD");
-    assert_eq!(Switches { recursion: Recursion::On, ..switches("-a") }, of_archive);
+    let mut archive = switches("-a");
+    assert_eq!(archive.sync.recursion, Recursion::Implied);
+    archive.sync.recursion = Recursion::On;
+    assert_eq!(archive, switches("-rlptgoD"));
     for (words, same) in [
         ("-a --no-perms", "-a --no-p"),
         ("--no-p -a", "-a"),
@@ -51,12 +57,10 @@ fn switches_count_in_the_order_in_which_they_are_given() {
     ] {
         assert_eq!(switches(words), switches(same), "{words} and {same}");
     }
-    assert!(!switches("-a --no-p").perms && switches("--no-p -a").perms);
-    assert!(switches("-A").perms);
-    assert_eq!(
-        (switches("-ii").itemize, switches("-vvv").verbose, switches("-xx").one_file_system),
-        (2, 3, 2)
-    );
+    let keeps_modes = |words| switches(words).sync.choices.preserve.modes;
+    assert!(!keeps_modes("-a --no-p") && keeps_modes("--no-p -a") && keeps_modes("-A"));
+    let (itemize, verbose) = (switches("-ii").sync.itemize, switches("-vvv").program.verbose);
+    assert_eq!((itemize, verbose, switches("-xx").sync.one_file_system), (2, 3, 2));
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn rules_keep_their_order_across_options() {
     let args =
         parse("--exclude *.o -f P_x --include a --exclude-from F --filter=-_y --include-from=G --exclude -z");
     let words: Vec<_> =
-        args.rules.0.iter().map(|(option, word)| (*option, word.to_str().expect("text"))).collect();
+        args.chosen.sync.rules.iter().map(|(option, word)| (*option, word.to_str().expect("text"))).collect();
     use RuleOption::*;
     assert_eq!(
         words,
@@ -85,84 +89,21 @@ fn options_that_are_not_built_are_refused_by_name() {
     for (words, name, why) in [
         ("--fuzzy", "--fuzzy (-y) is not built: ", "no delta transfer"),
         ("-y", "--fuzzy (-y) is not built: ", "no delta transfer"),
-        ("-F", "-F is not built: ", "--filter"),
         ("--compare-dest=x", "--compare-dest is not built: ", "--link-dest only"),
         ("--partial-dir=x", "--partial-dir is not built: ", "the journal lie beside"),
         ("--inplace", "--inplace is not built: ", "never torn"),
-        ("-e ssh", "--rsh (-e) is not built: ", "--ssh-option"),
         ("-aR", "--relative (-R) is not built: ", "--files-from"),
         ("--daemon", "--daemon is not built: ", "fobs serve"),
-        ("--max-size 5", "--max-size is not built: ", "size"),
     ] {
-        let said = parse(words).refused.0.expect(words);
+        let said = parse(words).chosen.refused.clone().expect(words);
         assert!(said.starts_with(name) && said.contains(why), "{words}: {said}");
     }
-    assert_eq!(parse("-aHAXS --delete").refused, Refused(None));
-}
-
-#[test]
-fn every_option_of_rsync_is_known() {
-    // From rsync(1), but for those in the other tests.
-    for words in [
-        "--info=x",
-        "--no-motd",
-        "--backup-dir=x",
-        "--append",
-        "--mkpath",
-        "-L",
-        "--safe-links",
-        "-k",
-        "-K",
-        "-E",
-        "-U",
-        "-N",
-        "--super",
-        "--fake-super",
-        "--preallocate",
-        "--checksum-choice=x",
-        "-B 1",
-        "--rsync-path=x",
-        "--ignore-missing-args",
-        "--delete-missing-args",
-        "--ignore-errors",
-        "--force",
-        "--delay-updates",
-        "-m",
-        "--usermap=x",
-        "--chown=x",
-        "--contimeout=1",
-        "-T x",
-        "--copy-dest=x",
-        "--zc=x",
-        "--zl=1",
-        "-C",
-        "-s",
-        "--trust-sender",
-        "--address=x",
-        "--sockopts=x",
-        "--blocking-io",
-        "--outbuf=N",
-        "-8",
-        "-M x",
-        "--out-format=x",
-        "--log-file=x",
-        "--password-file=x",
-        "--list-only",
-        "--stop-after=1",
-        "--write-batch=x",
-        "--protocol=30",
-        "--iconv=x",
-        "--checksum-seed=1",
-        "--copy-as=x",
-        "--max-alloc=1",
-    ] {
-        assert!(parse(words).refused.0.is_some(), "{words}");
-    }
+    assert_eq!(parse("-aHAXS --delete --no-fuzzy").chosen.refused, None);
 }
 
 #[test]
 fn bandwidths_are_those_of_rsync() {
-    let parsed = |text| parse_bandwidth(text).map(|it| it.bits_per_second);
+    let parsed = |text| bandwidth(text).map(|it| it.bits_per_second);
     for (text, expected) in [
         ("0", None),
         ("1", Some(8 * 1024)),
@@ -171,10 +112,24 @@ fn bandwidths_are_those_of_rsync() {
         ("1G", Some(8 << 30)),
         ("100KiB", Some(800 << 10)),
         ("8b", Some(64)),
+        ("1k+1", Some(8 * 1025)),
     ] {
         assert_eq!(parsed(text), Ok(expected), "{text}");
     }
-    for text in ["", "x", "1.2.3", "-1", "1Mbit", "1q"] {
+    for text in ["", "x", "1.2.3", "-1", "1Mbit", "1q", "k", "1ib"] {
         assert!(parsed(text).is_err(), "{text}");
     }
+    for (text, expected) in [
+        ("0", 0),
+        ("5", 5),
+        ("1.5k", 1536),
+        ("1.5mb-1", 1_499_999),
+        ("1MiB+1", (1 << 20) + 1),
+        ("2G", 2 << 30),
+        ("1t", 1 << 40),
+        ("10b", 10),
+    ] {
+        assert_eq!(size(text), Ok(expected), "{text}");
+    }
+    assert!(size("1Mbit").is_err() && size("-1").is_err());
 }

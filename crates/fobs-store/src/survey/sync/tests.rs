@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::survey::itemize::{ItemKind, Way};
+use crate::walk::leads_out;
 
 const ALL: Kept = Kept { modes: 0o7777, times: true };
 
@@ -10,7 +11,15 @@ fn meta(mtime_s: i64, mode: u32) -> Meta {
 }
 
 fn wanted(kind: WantedKind<'_>, size: u64, mtime_s: i64) -> Wanted<'_> {
-    Wanted { kind, size, meta: meta(mtime_s, 0o644), owner: None, group: None, checksum: None }
+    Wanted {
+        kind,
+        size,
+        meta: meta(mtime_s, 0o644),
+        owner: None,
+        group: None,
+        checksum: None,
+        leads_out: false,
+    }
 }
 
 fn there(kind: ThereKind, size: u64, mtime_s: i64) -> There {
@@ -98,6 +107,57 @@ fn what_is_not_there_is_made_or_left_out() {
         let existing = SyncRules { absent: Absent::LeftOut, ..SyncRules::default() };
         assert_eq!(existing.decide(&wanted(kind, 0, 1), None, ALL).0, Action::LeaveOut);
     }
+}
+
+#[test]
+fn links_lead_out_as_rsync_sees_it() {
+    for (path, target, expected) in [
+        (&b"l"[..], &b"sub"[..], false),
+        (b"l", b"./sub/.", false),
+        (b"l", b"../x", true),
+        (b"l", b"/etc/passwd", true),
+        (b"l", b"", true),
+        (b"l", b"sub/../../y", true),
+        (b"l", b"sub/..", true),
+        (b"sub/up", b"..", false),
+        (b"sub/upup", b"../..", true),
+        (b"d/l", b"../x", false),
+        (b"d/l", b".././../x", true),
+    ] {
+        assert_eq!(leads_out(path, target), expected, "{path:?} {target:?}");
+        let rules = SyncRules { safe_links: true, ..SyncRules::default() };
+        let link = Wanted { leads_out: expected, ..wanted(WantedKind::Symlink(target), 0, 1) };
+        assert_eq!(rules.decide(&link, None, ALL).0 == Action::LeaveOut, expected);
+        assert_eq!(SyncRules::default().decide(&link, None, ALL).0, Action::Send);
+    }
+}
+
+#[test]
+fn an_append_leaves_what_is_not_shorter() {
+    let rules = SyncRules { appends: true, ..SyncRules::default() };
+    for (size, time, expected) in
+        [(4, 1, Action::Send), (5, 1, Action::LeaveOut), (5, 9, Action::Keep), (6, 9, Action::LeaveOut)]
+    {
+        let target = there(ThereKind::File, size, time);
+        let (action, _) = rules.decide(&wanted(WantedKind::File, 5, 9), Some(&target), ALL);
+        assert_eq!(action, expected, "{size} {time}");
+    }
+    assert_eq!(rules.decide(&wanted(WantedKind::File, 5, 9), None, ALL).0, Action::Send);
+}
+
+#[test]
+fn files_of_other_sizes_are_left_out() {
+    let rules = SyncRules { size_min: Some(2), size_max: Some(4), ..SyncRules::default() };
+    for target in [None, Some(there(ThereKind::File, 9, 1)), Some(there(ThereKind::Directory, 0, 1))] {
+        for (size, is_taken) in [(0, false), (1, false), (2, true), (4, true), (5, false), (u64::MAX, false)]
+        {
+            let (action, _) = rules.decide(&wanted(WantedKind::File, size, 5), target.as_ref(), ALL);
+            assert_eq!(action != Action::LeaveOut, is_taken, "{size} {target:?}");
+        }
+    }
+    // Only files have a size.
+    let link = rules.decide(&wanted(WantedKind::Symlink(b"far away"), 8, 5), None, ALL);
+    assert_eq!(link.0, Action::Send);
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! The options of `fobs sync` that are rsync's: its names and letters, most with a `--no-` form, in effect in
+//! the order in which they are given. What they mean together is in `sync/options.rs`.
+
+mod choosing;
+mod values;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use fobs::options::sync::SyncOptions;
+use fobs::{Preserve, SymbolicLinks, Unkept};
+
+pub use choosing::{CHOOSING, CONTINUING, DELETING, LEAVING, RUNNING};
+#[cfg(test)]
+pub use values::bandwidth;
+pub use values::{RULES, VALUES, size};
+
+/// What they say together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncWords {
+    /// What each says alone.
+    pub choices: SyncOptions,
+    pub recursion: Recursion,
+    pub directories: Directories,
+    pub checksum: bool,
+    pub size_only: bool,
+    pub ignore_times: bool,
+    pub update: bool,
+    pub ignore_existing: bool,
+    pub whole_file: Option<bool>,
+    pub one_file_system: u8,
+    pub delete: bool,
+    pub delete_before: bool,
+    pub delete_during: bool,
+    pub delete_after: bool,
+    pub delete_excluded: bool,
+    pub max_delete: Option<u64>,
+    pub backup: bool,
+    pub suffix: Option<OsString>,
+    pub chmod: Vec<String>,
+    pub from0: bool,
+    pub files_from: Option<PathBuf>,
+    pub rules: Vec<(RuleOption, OsString)>,
+    pub itemize: u8,
+    pub stats: bool,
+    /// `-h`, how often.
+    pub human: u8,
+    /// `--force`
+    pub force: bool,
+    /// `-C`
+    pub cvs_exclude: bool,
+    /// `--rsync-path`: what stands before the program.
+    pub before_program: String,
+}
+
+impl Default for SyncWords {
+    /// Without an option, only files are taken, and nothing is kept of them.
+    fn default() -> SyncWords {
+        let preserve =
+            Preserve { links: SymbolicLinks::LeftOut, unkept: Unkept::LeftOut, ..Preserve::default() };
+        SyncWords {
+            choices: SyncOptions { preserve, ..SyncOptions::default() },
+            recursion: Recursion::Off,
+            directories: Directories::Implied,
+            checksum: false,
+            size_only: false,
+            ignore_times: false,
+            update: false,
+            ignore_existing: false,
+            whole_file: None,
+            one_file_system: 0,
+            delete: false,
+            delete_before: false,
+            delete_during: false,
+            delete_after: false,
+            delete_excluded: false,
+            max_delete: None,
+            backup: false,
+            suffix: None,
+            chmod: Vec::new(),
+            from0: false,
+            files_from: None,
+            rules: Vec::new(),
+            itemize: 0,
+            stats: false,
+            human: 0,
+            force: false,
+            cvs_exclude: false,
+            before_program: String::new(),
+        }
+    }
+}
+
+/// Whether directories are entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recursion {
+    /// Not.
+    #[default]
+    Off,
+    /// As `-a` implies it, which `--files-from` takes back.
+    Implied,
+    /// As `-r` says.
+    On,
+}
+
+/// Whether directories are made that are not entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Directories {
+    /// As the other options imply.
+    #[default]
+    Implied,
+    /// `-d`
+    On,
+    /// `--no-dirs`
+    Off,
+}
+
+/// The option that a filter rule came with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleOption {
+    Filter,
+    Exclude,
+    Include,
+    ExcludeFrom,
+    IncludeFrom,
+}

@@ -1,0 +1,244 @@
+//! Options of `fobs sync` with a value, filter rules among them: their order counts across options.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use fobs::AccountMap;
+use fobs::options::Carrier;
+use fobs::options::flag::{Flag, Names, RSYNC, SYNC, Side, Takes};
+use fobs::options::sync::SYNC2;
+
+use super::RuleOption;
+use crate::flags::words::{before_rsync, remote_shell};
+use crate::flags::{Chosen, Limit};
+
+type Row = Flag<Chosen>;
+
+/// Filter rules.
+pub const RULES: &[Row] = &[
+    Row::new("filter", "RULE", Takes::Words(Names::Other, |it, rule| add(it, RuleOption::Filter, rule)))
+        .help("Add a filter rule, as in '- *.o' or 'protect /keep'")
+        .on(&[SYNC.of_one_run().letter('f')]),
+    Row::new(
+        "exclude",
+        "PATTERN",
+        Takes::Words(Names::Other, |it, pattern| add(it, RuleOption::Exclude, pattern)),
+    )
+    .help("Leave out names that match")
+    .on(ONE_RUN),
+    Row::new(
+        "include",
+        "PATTERN",
+        Takes::Words(Names::Other, |it, pattern| add(it, RuleOption::Include, pattern)),
+    )
+    .help("Do not leave out names that match")
+    .on(ONE_RUN),
+    Row::new(
+        "exclude-from",
+        "FILE",
+        Takes::Words(Names::File, |it, file| add(it, RuleOption::ExcludeFrom, file)),
+    )
+    .help("Leave out names that match a pattern in FILE ('-': standard input)")
+    .on(ONE_RUN),
+    Row::new(
+        "include-from",
+        "FILE",
+        Takes::Words(Names::File, |it, file| add(it, RuleOption::IncludeFrom, file)),
+    )
+    .help("Do not leave out names that match a pattern in FILE")
+    .on(ONE_RUN),
+];
+
+/// The others.
+pub const VALUES: &[Row] = &[
+    Row::new("files-from", "FILE", Takes::Path(Names::File, |it, file| it.sync.files_from = Some(file)))
+        .help("Read the names to transfer, below the one source, from FILE ('-': standard input)")
+        .on(ONE_RUN),
+    Row::new(
+        "link-dest",
+        "DIR",
+        Takes::Words(Names::Directory, |it, directory| {
+            it.sync.choices.link_dest.push(directory.into_vec());
+        }),
+    )
+    .help("Link what is unchanged from DIR, relative to the destination, instead of sending it; repeatable")
+    .on(ONE_RUN),
+    Row::new("max-delete", "N", Takes::Number(0, u64::MAX, |it, most| it.sync.max_delete = Some(most)))
+        .help("Delete at most N files; further ones are left, exit code 25")
+        .on(ONE_RUN),
+    Row::new(
+        "max-size",
+        "SIZE",
+        Takes::Form(|it, text| {
+            it.sync.choices.rules.size_max = Some(size(text)?);
+            Ok(())
+        }),
+    )
+    .help("Leave out files of more than SIZE bytes; K M G are powers of 1024, KB MB GB of 1000")
+    .on(ONE_RUN)
+    .side(Side::Receiver)
+    .feature(SYNC2),
+    Row::new(
+        "min-size",
+        "SIZE",
+        Takes::Form(|it, text| {
+            it.sync.choices.rules.size_min = Some(size(text)?);
+            Ok(())
+        }),
+    )
+    .help("Leave out files of less than SIZE bytes")
+    .on(ONE_RUN)
+    .side(Side::Receiver)
+    .feature(SYNC2),
+    Row::new(
+        "rsh",
+        "COMMAND",
+        Takes::Form(|it, text| {
+            it.options.ssh = remote_shell(text)?.of(&it.options.ssh);
+            Ok(())
+        }),
+    )
+    .help("Remote shell: ssh with its options, or a program that takes a host and a command")
+    .on(&[SYNC.of_one_run().letter('e')])
+    .carrier(Carrier::Ssh)
+    .conflicts(&["ssh"]),
+    Row::new(
+        "rsync-path",
+        "COMMAND",
+        Takes::Form(|it, text| {
+            it.sync.before_program = before_rsync(text)?;
+            Ok(())
+        }),
+    )
+    .help("What to run rsync with at the other host, as in 'sudo rsync': fobs is run with it")
+    .on(ONE_RUN)
+    .carrier(Carrier::Ssh),
+    Row::new("info", "FLAGS", Takes::Forms(|it, text| it.program.told.read(text)))
+        .help("What is printed, by rsync's names and levels: name, del, stats2, ...")
+        .on(ONE_RUN),
+    Row::new("suffix", "SUFFIX", Takes::Words(Names::Other, |it, suffix| it.sync.suffix = Some(suffix)))
+        .help("End of a backup's name [default: ~]")
+        .on(ONE_RUN),
+    Row::new(
+        "chmod",
+        "CHANGES",
+        Takes::Forms(|it, changes| {
+            it.sync.chmod.push(changes.to_owned());
+            Ok(())
+        }),
+    )
+    .help("Change modes, as in D2755,F644 or go-w; repeatable")
+    .on(ONE_RUN),
+    Row::new(
+        "usermap",
+        "FROM:TO,...",
+        Takes::Form(|it, text| {
+            it.sync.choices.preserve.users = AccountMap::parse(text)?;
+            Ok(())
+        }),
+    )
+    .help("With -o, give files of users FROM to users TO: names, numbers, ranges, *; the first that fits")
+    .on(ONE_RUN)
+    .side(Side::Sender)
+    .feature(SYNC2),
+    Row::new(
+        "groupmap",
+        "FROM:TO,...",
+        Takes::Form(|it, text| {
+            it.sync.choices.preserve.groups = AccountMap::parse(text)?;
+            Ok(())
+        }),
+    )
+    .help("Likewise groups, with -g")
+    .on(ONE_RUN)
+    .side(Side::Sender)
+    .feature(SYNC2),
+    Row::new(
+        "chown",
+        "USER:GROUP",
+        Takes::Form(|it, text| {
+            let (user, group) = text.split_once(':').unwrap_or((text, ""));
+            let kept = &mut it.sync.choices.preserve;
+            for (map, account) in [(&mut kept.users, user), (&mut kept.groups, group)] {
+                if !account.is_empty() {
+                    *map = AccountMap::all_to(account);
+                }
+            }
+            Ok(())
+        }),
+    )
+    .help("Give all files to USER, GROUP or both, where -o and -g keep them")
+    .on(ONE_RUN)
+    .conflicts(&["usermap", "groupmap"])
+    .side(Side::Sender)
+    .feature(SYNC2),
+    Row::new(
+        "modify-window",
+        "N",
+        Takes::Number(0, u32::MAX as u64, |it, seconds| {
+            it.sync.choices.rules.modify_window = u32::try_from(seconds).unwrap_or(u32::MAX);
+        }),
+    )
+    .help("Times that differ by up to N seconds are equal")
+    .on(&[SYNC.of_one_run().letter('@')]),
+    Row::new(
+        "bwlimit",
+        "RATE",
+        Takes::Form(|it, text| {
+            it.limit = Some(bandwidth(text)?);
+            Ok(())
+        }),
+    )
+    .help("Maximum rate, in KiB per second without a unit; K M G are powers of 1024, KB MB GB of 1000")
+    .on(&[RSYNC])
+    .conflicts(&["rate"]),
+];
+
+const ONE_RUN: &[fobs::options::flag::Use] = &[SYNC.of_one_run()];
+
+fn add(it: &mut Chosen, option: RuleOption, word: OsString) {
+    it.sync.rules.push((option, word));
+}
+
+/// A value of `--bwlimit`; 0 is no limit.
+pub fn bandwidth(text: &str) -> Result<Limit, String> {
+    let bytes = quantity(text, 1024.0).ok_or_else(|| {
+        format!("{text:?} is not a rate: write KiB per second, or a number with K, M, G, KB, MB or GB")
+    })?;
+    // Saturates far above any link.
+    let bits = (bytes * 8.0) as u64;
+    Ok(Limit { bits_per_second: (bits > 0).then_some(bits) })
+}
+
+/// A size in bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bytes = quantity(text, 1.0).ok_or_else(|| {
+        format!("{text:?} is not a size: write bytes, or a number with K, M, G, T, KB, MB, GB or TB")
+    })?;
+    Ok(bytes as u64)
+}
+
+/// What rsync reads as a size: a number, a unit, and one byte more or less.
+fn quantity(text: &str, plain: f64) -> Option<f64> {
+    let (text, more) = match (text.strip_suffix("+1"), text.strip_suffix("-1")) {
+        (Some(rest), _) => (rest, 1.0),
+        (_, Some(rest)) => (rest, -1.0),
+        _ => (text, 0.0),
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().ok()?;
+    let unit = unit.to_ascii_lowercase();
+    let (letter, is_decimal) = match unit.as_str() {
+        "" => return Some((number * plain + more).max(0.0)),
+        "b" => ("", false),
+        unit => match (unit.strip_suffix("ib"), unit.strip_suffix('b')) {
+            (Some(letter), _) if !letter.is_empty() => (letter, false),
+            (_, Some(letter)) => (letter, true),
+            (_, None) => (unit, false),
+        },
+    };
+    let power = ["", "k", "m", "g", "t", "p"].iter().position(|known| *known == letter)?;
+    let base: f64 = if is_decimal { 1000.0 } else { 1024.0 };
+    Some((number * base.powi(i32::try_from(power).ok()?) + more).max(0.0))
+}

@@ -1,0 +1,86 @@
+//! Options of rsync that are taken and change nothing that is copied: they are what happens anyway, or about
+//! how rsync itself works. Their values are still those that rsync takes.
+
+use fobs::options::flag::{Flag, RSYNC, Rank, SYNC, Standing, Takes, Use};
+
+use super::sync::size;
+use super::{Chosen, words};
+
+type Row = Flag<Chosen>;
+
+const NO_SHELL: &str = "no shell on the other host reads a path";
+const LISTING: &str = "the listing always flows while files do";
+const BLAKE3: &str = "contents are compared by BLAKE3";
+const LEVEL: &str = "data is compressed as fast as the path carries it";
+
+/// Options that are taken.
+pub const TAKEN: &[Row] = &[
+    taken("progress", "fobs top shows the progress of every sync"),
+    Row::switch("P", |it, on| it.options.no_partial = !on)
+        .on(&[RSYNC.letter('P')])
+        .rank(Rank::Hidden)
+        .standing(Standing::Taken("it is --partial --progress, of which the one is the default")),
+    taken("secluded-args", NO_SHELL).also(&["protect-args"]).on(&[RSYNC.letter('s')]),
+    taken("old-args", NO_SHELL),
+    taken("inc-recursive", LISTING).also(&["i-r"]),
+    taken("trust-sender", "names are always checked"),
+    taken("blocking-io", "the other host's shell is not used for data"),
+    taken("preallocate", "the room for each file is allocated before it is written, always"),
+    taken("no-motd", "there is no daemon of rsync's").on(PLAIN),
+    taken("old-dirs", "it is --dirs of old versions").also(&["old-d"]),
+    read("outbuf", "each line is written at once", |_, text| one_of(text, &["N", "L", "B", "n", "l", "b"])),
+    read("stderr", "errors are always written to standard error", |_, text| {
+        let whole = ["errors", "all", "client"];
+        one_of(text, &["e", "a", "c", whole[0], whole[1], whole[2]])
+    }),
+    read("max-alloc", "memory is bounded already", |_, text| size(text).map(drop)),
+    read("checksum-choice", BLAKE3, |_, text| {
+        let known = ["auto", "xxh128", "xxh3", "xxh64", "xxhash", "md5", "md4", "sha1", "none"];
+        text.splitn(2, ',').try_for_each(|name| one_of(name, &known))
+    }),
+    read("checksum-seed", BLAKE3, |_, text| number(text)),
+    read("block-size", "changed files are sent whole", |_, text| size(text).map(drop))
+        .on(&[SYNC.letter('B')]),
+    read("compress-choice", "data is compressed with zstd", |it, text| {
+        one_of(text, &["auto", "zstd", "lz4", "zlibx", "zlib", "none"])?;
+        it.options.compress = text != "none";
+        Ok(())
+    })
+    .also(&["zc"]),
+    read("compress-level", LEVEL, |it, text| {
+        number(text)?;
+        it.options.compress = text != "0";
+        Ok(())
+    })
+    .also(&["zl"]),
+    read("compress-threads", "data is compressed by the thread that reads it", |_, text| number(text))
+        .also(&["zt"]),
+    read("skip-compress", "what does not become smaller is not compressed", |_, _| Ok(())),
+    read("contimeout", "it is about rsync's own daemon", |_, text| number(text)),
+    read("sockopts", "it is about rsync's own daemon", |_, _| Ok(())),
+    read("debug", "there is nothing of rsync to see inside", |_, text| words::debug(text)),
+];
+
+const PLAIN: &[Use] = &[SYNC.of_one_run()];
+
+/// Something without a value.
+const fn taken(name: &'static str, why: &'static str) -> Row {
+    Flag::switch(name, |_, _| {}).on(&[RSYNC]).rank(Rank::Hidden).standing(Standing::Taken(why))
+}
+
+/// Something with one, which is still checked.
+const fn read(
+    name: &'static str,
+    why: &'static str,
+    read: fn(&mut Chosen, &str) -> Result<(), String>,
+) -> Row {
+    Flag::new(name, "VALUE", Takes::Form(read)).on(PLAIN).rank(Rank::Hidden).standing(Standing::Taken(why))
+}
+
+fn one_of(text: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&text) { Ok(()) } else { Err(format!("rsync has {}", known.join(", "))) }
+}
+
+fn number(text: &str) -> Result<(), String> {
+    text.parse::<i64>().map(drop).map_err(|error| error.to_string())
+}

@@ -1,0 +1,239 @@
+//! Values of rsync's options that have a grammar of their own: a remote shell, a program there, what is told.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use fobs::options::{ShellGrammar, SshOptions};
+
+/// A remote shell: `ssh -p 2222`, `sshpass -f file ssh`, `docker exec -i`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteShell {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments in front of all others.
+    pub arguments: Vec<OsString>,
+    /// What it takes behind them.
+    pub grammar: ShellGrammar,
+}
+
+impl RemoteShell {
+    /// The options of ssh with this one.
+    pub fn of(self, options: &SshOptions) -> SshOptions {
+        let RemoteShell { program, arguments, grammar } = self;
+        SshOptions { program: Some(program), arguments, grammar, ..options.clone() }
+    }
+}
+
+/// Reads a value of `-e` or `RSYNC_RSH`.
+///
+/// # Errors
+/// A sentence about what is missing.
+pub fn remote_shell(text: &str) -> Result<RemoteShell, String> {
+    let words = split(text)?;
+    let has_ssh = words.iter().any(|word| last_name(word) == "ssh");
+    let grammar = if has_ssh { ShellGrammar::Ssh } else { ShellGrammar::HostAndCommand };
+    let mut words = words.into_iter();
+    let program = words.next().filter(|word| !word.is_empty());
+    let program = program.ok_or("give a program, as in 'ssh -p 2222'")?.into();
+    Ok(RemoteShell { program, arguments: words.map(OsString::from).collect(), grammar })
+}
+
+/// Words as rsync separates them: by spaces, but not within quotes, of which two are one that is meant.
+fn split(text: &str) -> Result<Vec<String>, String> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut open, mut is_inside) = (None, false);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == ' ' && open.is_none() {
+            is_inside = false;
+            continue;
+        }
+        if !is_inside {
+            words.push(String::new());
+            is_inside = true;
+        }
+        let Some(word) = words.last_mut() else { continue };
+        match open {
+            None if matches!(letter, '\'' | '"') => open = Some(letter),
+            Some(quote) if letter == quote => {
+                if letters.next_if_eq(&quote).is_some() {
+                    word.push(quote);
+                } else {
+                    open = None;
+                }
+            }
+            _ => word.push(letter),
+        }
+    }
+    match open {
+        Some(quote) => Err(format!("a {quote} is missing at its end")),
+        None => Ok(words),
+    }
+}
+
+/// What stands before `rsync` in a value of `--rsync-path`: `sudo `, or a command that goes first.
+///
+/// # Errors
+/// A sentence, where it does not end in rsync.
+pub fn before_rsync(text: &str) -> Result<String, String> {
+    let text = text.trim_end();
+    let start = text.rfind([' ', '&', ';', '|']).map_or(0, |at| at + 1);
+    let (before, program) = text.split_at(start);
+    match last_name(program) {
+        "rsync" => Ok(before.to_owned()),
+        _ => Err("it must end in rsync, as in 'sudo rsync'; give --fobs-path for another program".to_owned()),
+    }
+}
+
+fn last_name(word: &str) -> &str {
+    Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// How much is told, by `--info`: a level for each of rsync's names, where one is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told([Option<u8>; INFO.len()]);
+
+/// Names of `--info`, and the level of `-v` at which rsync tells of it.
+const INFO: [(&str, u8); 14] = [
+    ("backup", 2),
+    ("copy", 1),
+    ("del", 1),
+    ("flist", 1),
+    ("misc", 1),
+    ("mount", 2),
+    ("name", 1),
+    ("nonreg", 0),
+    ("progress", u8::MAX),
+    ("remove", 2),
+    ("skip", 2),
+    ("stats", 1),
+    ("symsafe", 1),
+    ("none", u8::MAX),
+];
+
+/// Names of `--debug`.
+const DEBUG: [&str; 24] = [
+    "acl", "backup", "bind", "chdir", "connect", "cmd", "del", "deltasum", "dup", "exit", "filter", "flist",
+    "fuzzy", "genr", "hash", "hlink", "iconv", "io", "nstr", "own", "proto", "recv", "send", "time",
+];
+
+impl Told {
+    /// Takes a value of `--info`, as in `progress2,stats2,name0`.
+    ///
+    /// # Errors
+    /// A sentence with the names that there are.
+    pub fn read(&mut self, text: &str) -> Result<(), String> {
+        for item in items(text) {
+            let (name, level) = item;
+            match (name.as_str(), INFO.iter().position(|(known, _)| *known == name)) {
+                ("all", _) => self.0 = [Some(level); INFO.len()],
+                ("none", _) => self.0 = [Some(0); INFO.len()],
+                (_, Some(at)) => self.0[at] = Some(level),
+                (_, None) => {
+                    let known = INFO.map(|(name, _)| name).join(", ");
+                    return Err(format!("{name:?} is no name of --info; there are {known}, all"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The level of a name, with so many `-v`.
+    pub fn level(&self, name: &str, verbose: u8) -> u8 {
+        let Some(at) = INFO.iter().position(|(known, _)| *known == name) else { return 0 };
+        self.0[at].unwrap_or(verbose.saturating_add(1).saturating_sub(INFO[at].1))
+    }
+
+    /// Whether a name was given a level.
+    pub fn says(&self, name: &str) -> bool {
+        INFO.iter().position(|(known, _)| *known == name).is_some_and(|at| self.0[at].is_some())
+    }
+}
+
+/// Checks a value of `--debug`.
+///
+/// # Errors
+/// A sentence with the names that there are.
+pub fn debug(text: &str) -> Result<(), String> {
+    for (name, _) in items(text) {
+        if !DEBUG.contains(&name.as_str()) && !["all", "none"].contains(&name.as_str()) {
+            return Err(format!("{name:?} is no name of --debug; there are {}, all, none", DEBUG.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+/// Names with their levels; 1 where there is none.
+fn items(text: &str) -> impl Iterator<Item = (String, u8)> {
+    text.split(',').filter(|item| !item.is_empty()).map(|item| {
+        let name = item.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        (name.to_ascii_lowercase(), item[name.len()..].parse().unwrap_or(1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shells_are_split_as_rsync_splits_them() {
+        let words = |text: &str| {
+            let shell = remote_shell(text).expect(text);
+            let rest = shell.arguments.iter().map(|word| word.to_string_lossy().into_owned());
+            let all: Vec<_> = [shell.program.display().to_string()].into_iter().chain(rest).collect();
+            (all.join("|"), shell.grammar)
+        };
+        for (text, expected, grammar) in [
+            ("ssh", "ssh", ShellGrammar::Ssh),
+            ("ssh -p 2222", "ssh|-p|2222", ShellGrammar::Ssh),
+            ("  ssh   -i  /k  ", "ssh|-i|/k", ShellGrammar::Ssh),
+            ("ssh -o 'ProxyCommand=nc %h %p'", "ssh|-o|ProxyCommand=nc %h %p", ShellGrammar::Ssh),
+            ("ssh -o \"A 'b'\"", "ssh|-o|A 'b'", ShellGrammar::Ssh),
+            ("ssh -o 'it''s'", "ssh|-o|it's", ShellGrammar::Ssh),
+            ("/usr/bin/ssh -T", "/usr/bin/ssh|-T", ShellGrammar::Ssh),
+            ("sshpass -f pw ssh -p 22", "sshpass|-f|pw|ssh|-p|22", ShellGrammar::Ssh),
+            ("docker exec -i", "docker|exec|-i", ShellGrammar::HostAndCommand),
+            ("/opt/ssh-wrapper", "/opt/ssh-wrapper", ShellGrammar::HostAndCommand),
+        ] {
+            assert_eq!(words(text), (expected.to_owned(), grammar), "{text}");
+        }
+        for bad in ["", "   ", "ssh -o 'x", "ssh \"", "''"] {
+            remote_shell(bad).expect_err(bad);
+        }
+    }
+
+    #[test]
+    fn programs_of_rsync_become_ours() {
+        for (text, expected) in [
+            ("rsync", ""),
+            ("/usr/bin/rsync", ""),
+            ("sudo rsync", "sudo "),
+            ("sudo -n /usr/local/bin/rsync ", "sudo -n "),
+            ("mkdir -p /srv/x && rsync", "mkdir -p /srv/x && "),
+            ("ionice -c3 nice -n 19 rsync", "ionice -c3 nice -n 19 "),
+        ] {
+            assert_eq!(before_rsync(text).as_deref(), Ok(expected), "{text}");
+        }
+        for bad in ["", "sudo", "rsync --fake-super", "/opt/myrsync.sh"] {
+            before_rsync(bad).expect_err(bad);
+        }
+    }
+
+    #[test]
+    fn levels_are_those_of_rsync() {
+        let told = |text: &str| {
+            let mut told = Told::default();
+            told.read(text).map(|()| told)
+        };
+        let level = |text: &str, name, verbose| told(text).expect(text).level(name, verbose);
+        assert_eq!((level("", "name", 0), level("", "name", 1), level("", "name", 2)), (0, 1, 2));
+        assert_eq!((level("", "skip", 1), level("", "skip", 2), level("", "progress", 9)), (0, 1, 0));
+        assert_eq!((level("NAME0", "name", 2), level("progress2,Stats2", "stats", 0)), (0, 2));
+        assert_eq!((level("all3", "del", 0), level("name,none", "name", 3)), (3, 0));
+        assert!(told("del").expect("a name").says("del") && !told("del").expect("a name").says("name"));
+        for bad in ["bogus", "name,x2", "2"] {
+            told(bad).expect_err(bad);
+        }
+        assert!(debug("del2,FLIST,all4").is_ok() && debug("nothing").is_err());
+    }
+}

@@ -1,0 +1,418 @@
+//! Lines of rsync as people have them in scripts, played with both programs over one sshd: equal trees, and
+//! equal success.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use super::case::{Case, peer_path};
+use super::files::Random;
+use super::net::Side;
+use super::process::Finished;
+use super::remote::{Carrier, Direction, Route};
+use super::sshd::{HOST, Sshd};
+use super::sync_trees::{Abilities, change_tree, listing, make_tree};
+
+/// Options as they stand in public scripts, questions and answers. `SSH` is the ssh of the test, as `ssh`
+/// would be that of the script.
+const LINES: &[&str] = &[
+    "-a",
+    "-av",
+    "-avz",
+    "-avh",
+    "-ah --stats",
+    "-avP",
+    "-avzP",
+    "-avhP --delete",
+    "-rlptzv --progress --delete --exclude=*.o",
+    "-az --delete",
+    "-azq --delete-after",
+    "-avz -e SSH",
+    "-avz -e 'SSH -o StrictHostKeyChecking=no' --delete",
+    "-az -e \"SSH -o 'ConnectTimeout=10' -T -x\"",
+    "-azv --rsh='SSH -o Compression=no -T -x' --delete",
+    "-aHAXxv --numeric-ids --delete --progress -e 'SSH -T -o Compression=no -x'",
+    "-aAXv --delete --exclude={dir}",
+    "-aAX --info=progress2",
+    "-a --info=progress2 --no-inc-recursive",
+    "-aH --no-i-r --info=name0,stats2",
+    "-ah --info=progress2,stats2 --delete",
+    "-vv --archive --human-readable --partial --progress",
+    "-rtv --size-only",
+    "-rt --modify-window=1 --delete",
+    "-rltDvz --no-perms --no-owner --no-group",
+    "-a --no-o --no-g --chmod=D755,F644",
+    "-rlpgoDvz --checksum --delete",
+    "-rvzc --delete --exclude=/keep",
+    "-avu --existing",
+    "-au --ignore-existing",
+    "-av --max-size=1k",
+    "-av --min-size=2 --max-size=50K",
+    "-a --max-size=0.05m --delete",
+    "-a --protect-args --delete",
+    "-as --delete",
+    "-a --secluded-args --stats",
+    "-a --old-args",
+    "-az --compress-level=9 --delete",
+    "-a --zl=0",
+    "-a --zc=zstd --zl=3",
+    "-az --skip-compress=gz/zip/jpg --delete-before",
+    "-a --checksum-choice=xxh64 -c",
+    "-a --bwlimit=10m --timeout=60",
+    "-a --bwlimit=0 --timeout=300 --delete --force",
+    "-rl --force",
+    "-a --delete --ignore-errors",
+    "-a --preallocate --whole-file",
+    "-aW --blocking-io",
+    "-aS --outbuf=L",
+    "-a -8 --stderr=all",
+    "-aF",
+    "-aFF --delete",
+    "-aC --delete",
+    "-a --cvs-exclude",
+    "-a --filter=':- .gitignore' --exclude=.git",
+    "-a --include=*/ --include=*.txt --exclude=*",
+    "-a --delete-excluded --exclude=dir/",
+    "-ab --suffix=.bak --delete",
+    "-a --max-alloc=1g -B 4096 --trust-sender",
+    "-aO -J",
+    "-aD --no-D",
+    "-dlt",
+    "-am --include=*/ --include=*.o --exclude=* --delete",
+    "-a --prune-empty-dirs --delete",
+    "-a --safe-links --delete",
+    "-aL --delete",
+    "-rtL",
+    "-aLH --delete --exclude=*.o",
+    "-a --copy-unsafe-links --delete",
+    "-ak --delete",
+    "-rk",
+    "-az --chown=nobody:nogroup --delete",
+    "-a --chown=:games",
+    "-a --usermap=0:daemon,65534:bin --groupmap=*:games",
+    "-n -av --delete",
+    "-ain --delete",
+    "-a --debug=NONE --info=NONE",
+    "--recursive --links --times --human-readable --itemize-changes",
+];
+
+/// Lines that are refused by name, for what is not built.
+const NOT_BUILT: &[&str] = &[
+    "-a --inplace",
+    "-aR",
+    "-a --partial-dir=.p",
+    "-a --backup --backup-dir=old",
+    "-a --mkpath",
+    "-a --out-format=%n",
+    "-a --log-file=x.log",
+];
+
+/// Words of a line, without the quotes of the shell that it was written for.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut open, mut inside) = (None, false);
+    for letter in line.chars() {
+        match (open, letter) {
+            (None, ' ') => inside = false,
+            (None, '\'' | '"') => {
+                open = Some(letter);
+                if !std::mem::replace(&mut inside, true) {
+                    words.push(String::new());
+                }
+            }
+            (Some(quote), letter) if quote == letter => open = None,
+            _ => {
+                if !std::mem::replace(&mut inside, true) {
+                    words.push(String::new());
+                }
+                words.last_mut().expect("one was begun").push(letter);
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn lines_are_divided_into_words() {
+    assert_eq!(words("-a  -e 'x y' --a=\"it's\" b"), ["-a", "-e", "x y", "--a=it's", "b"]);
+}
+
+/// A sshd, a source, and the two programs.
+struct Bench<'a> {
+    case: &'a Case,
+    sshd: Sshd,
+    seed: u64,
+}
+
+impl Bench<'_> {
+    fn open(case: &Case) -> Bench<'_> {
+        let sshd = Sshd::start(case);
+        let bench = Bench { case, sshd, seed: case.seed() };
+        fs::create_dir_all(case.path("local")).expect("our own place");
+        bench
+    }
+
+    fn ssh(&self) -> String {
+        format!("ssh -F {}", self.sshd.config.display())
+    }
+
+    fn make(&self, top: &Path, change: u64) {
+        let abilities = Abilities { links: false, ..Abilities::try_out(&self.case.path("local")) };
+        make_tree(top, &mut Random::new(self.seed), 2, abilities);
+        change_tree(top, &mut Random::new(self.seed ^ change), 2, abilities);
+    }
+
+    fn source(&self) -> PathBuf {
+        let source = self.case.local("source");
+        if !source.exists() {
+            self.make(&source, 1);
+            for (name, content) in [
+                ("note.txt", "kept"),
+                ("core", "of CVS"),
+                ("long", "abcdef"),
+                ("short", "abcdef"),
+                (".gitignore", "ignored\n"),
+                ("ignored", "x"),
+                ("dir2/.rsync-filter", "- hidden\n"),
+                ("dir2/hidden", "x"),
+                ("dir2/.cvsignore", "secret other\n"),
+                ("dir2/secret", "x"),
+                ("dir2/shown", "x"),
+                ("empty/also/.keep", ""),
+            ] {
+                let path = source.join(name);
+                fs::create_dir_all(path.parent().expect("below")).expect("our own place");
+                fs::write(path, content).expect("our own place");
+            }
+        }
+        source
+    }
+
+    /// A target at the other end, the same one for both programs.
+    fn target(&self, name: &str) -> PathBuf {
+        let target = self.sshd.root.join(name);
+        self.make(&target, 2);
+        fs::write(target.join("long"), "abcdefghi").expect("our own place");
+        fs::write(target.join("short"), "abc").expect("our own place");
+        target
+    }
+
+    fn line(&self, line: &str) -> Vec<String> {
+        words(line).into_iter().map(|word| word.replace("SSH", &self.ssh())).collect()
+    }
+
+    fn rsync(&self, line: &[String], source: &str, target: &str) -> Finished {
+        let mut command = self.case.command(Side::Client, "timeout");
+        command.args(["60", "rsync"]).env("RSYNC_RSH", self.ssh());
+        self.case.run(command.args(line).arg(source).arg(target))
+    }
+
+    fn fobs(&self, line: &[String], source: &str, target: &str) -> Finished {
+        let mut command = self.case.fobs(Side::Client);
+        command.arg("sync").env("RSYNC_RSH", self.ssh());
+        command.args(line).arg("--fobs-path").arg(peer_path());
+        // The network of the test lets only these pass.
+        let (first, last) = self.case.net.udp_ports();
+        command.arg(format!("--udp-ports={first}-{last}"));
+        self.case.run(command.arg(source).arg(target))
+    }
+
+    /// Plays a line with both; says what differs.
+    fn play(&self, number: usize, line: &str) -> Option<String> {
+        let (theirs, ours) = (self.target(&format!("theirs{number}")), self.target(&format!("ours{number}")));
+        let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+        let began = i64::try_from(began).expect("before the end of time") - 1;
+        let source = format!("{}/", self.source().display());
+        let at = |path: &Path| format!("{HOST}:{}/", path.display());
+        let options = self.line(line);
+        let their_run = self.rsync(&options, &source, &at(&theirs));
+        let our_run = self.fobs(&options, &source, &at(&ours));
+        let told = format!(
+            "{line}: rsync {:?} {}; fobs {:?} {}",
+            their_run.code, their_run.stderr, our_run.code, our_run.stderr
+        );
+        // rsync enters directories that --ignore-existing leaves out, and fails there; and a link that leads
+        // back, until the kernel ends it.
+        let accidents = ["Not a directory (20)", "Too many levels of symbolic links"];
+        if accidents.iter().any(|accident| their_run.stderr.contains(accident)) {
+            return None;
+        }
+        if (their_run.code == Some(0)) != (our_run.code == Some(0)) {
+            return Some(told);
+        }
+        let (our_tree, their_tree) = (listing(&ours, None, began), listing(&theirs, None, began));
+        let paths = our_tree.keys().chain(their_tree.keys());
+        let apart: Vec<_> = paths.filter(|path| our_tree.get(*path) != their_tree.get(*path)).collect();
+        let first =
+            apart.first().map(|path| format!("{:?} {:?}", our_tree.get(*path), their_tree.get(*path)));
+        (!apart.is_empty()).then(|| format!("{told}\n  {apart:?}\n  {first:?}"))
+    }
+}
+
+fn is_installed() -> bool {
+    Command::new("rsync").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn lines_of_scripts_end_as_with_rsync() {
+    if !is_installed() {
+        return;
+    }
+    let mut apart = Vec::new();
+    // An ordinary run plays every sixth of them, which by the seed.
+    let (step, first) = if cfg!(feature = "long") {
+        (1, 0)
+    } else {
+        (6, Case::new("lines_of_scripts_end_as_with_rsync").seed() as usize % 6)
+    };
+    let lines: Vec<_> = LINES.iter().enumerate().skip(first).step_by(step).collect();
+    for lines in lines.chunks(20) {
+        let case = Case::new("lines_of_scripts_end_as_with_rsync");
+        let bench = Bench::open(&case);
+        apart.extend(lines.iter().filter_map(|(number, line)| bench.play(*number, line)));
+    }
+    assert!(apart.is_empty(), "{} of {} lines differ:\n{}", apart.len(), LINES.len(), apart.join("\n"));
+}
+
+#[test]
+fn lines_that_are_not_built_are_refused_before_anything_starts() {
+    let case = Case::new("lines_that_are_not_built_are_refused_before_anything_starts");
+    for line in NOT_BUILT {
+        let mut command = case.fobs(Side::Client);
+        let done = case.run(command.arg("sync").args(words(line)).args(["nowhere/", "host:"])).expect_code(1);
+        assert!(done.stderr.contains("is not built"), "{line}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn a_letter_for_figures_is_help_only_alone() {
+    let case = Case::new("a_letter_for_figures_is_help_only_alone");
+    let run = |words: &[&str]| case.run(case.fobs(Side::Client).arg("sync").args(words));
+    let help = run(&["-h"]).expect_success();
+    assert!(help.stdout.starts_with(b"Bring a tree"), "{}", help.said());
+    assert_eq!(help.stdout, run(&["-h"]).stdout);
+    for words in [&["-avh", "src"][..], &["-h", "src"], &["-hh", "a", "b"]] {
+        let done = run(words).expect_code(1);
+        assert!(done.stdout.is_empty() && !done.stderr.is_empty(), "{words:?}: {}", done.said());
+    }
+}
+
+#[test]
+fn an_append_leaves_what_is_not_shorter() {
+    for option in ["--append", "--append-verify"] {
+        let case = Case::new("an_append_leaves_what_is_not_shorter");
+        let route = Route::open(&case, Carrier::Ssh, Direction::Push);
+        for (name, content, before) in [
+            ("short", "abcdef", Some("abc")),
+            ("other", "abcdef", Some("xyz")),
+            ("equal", "abcdef", Some("ABCDEF")),
+            ("long", "abcdef", Some("ABCDEFGHI")),
+            ("new", "abcdef", None),
+        ] {
+            for (path, text) in
+                [(route.source_path("tree"), Some(content)), (route.target_path("tree"), before)]
+            {
+                fs::create_dir_all(&path).expect("our own place");
+                text.into_iter().for_each(|text| fs::write(path.join(name), text).expect("our own place"));
+            }
+        }
+        let mut command = route.sync(&["-rl".to_owned(), "-I".to_owned(), option.to_owned()]);
+        case.run(command.arg(route.source("tree/")).arg(route.target("tree/"))).expect_success();
+        let content = |name: &str| fs::read_to_string(route.target_path("tree").join(name)).expect(name);
+        let all = ["short", "other", "equal", "long", "new"].map(content);
+        assert_eq!(all, ["abcdef", "abcdef", "ABCDEF", "ABCDEFGHI", "abcdef"], "{option}");
+    }
+}
+
+#[test]
+fn links_that_are_followed_end_where_they_lead_back() {
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new("links_that_are_followed_end_where_they_lead_back");
+        let route = Route::open(&case, Carrier::Ssh, direction);
+        let source = route.source_path("tree");
+        fs::create_dir_all(source.join("d/deep")).expect("our own place");
+        fs::create_dir_all(route.target_path("")).expect("our own place");
+        fs::create_dir_all(route.source_path("beside")).expect("our own place");
+        fs::write(source.join("d/deep/file"), "content").expect("our own place");
+        fs::write(route.source_path("beside/file"), "of a neighbour").expect("our own place");
+        for (target, link) in
+            [("..", "d/deep/up"), ("d/deep", "in"), ("../beside", "out"), ("none", "dangling")]
+        {
+            std::os::unix::fs::symlink(target, source.join(link)).expect("a fresh link");
+        }
+        let run = |options: &[&str], to: &str| {
+            let options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
+            let mut command = route.sync(&options);
+            case.run(command.arg(route.source("tree/")).arg(route.target(to)))
+        };
+        let all = run(&["-aL"], "all/").expect_code(23);
+        for named in ["d/deep/up", "dangling", "leads back"] {
+            assert!(all.stderr.contains(named), "{direction:?} {named}: {}", all.stderr);
+        }
+        let content = |path: &str| fs::read_to_string(route.target_path(path)).expect(path);
+        assert_eq!(
+            (content("all/in/file"), content("all/out/file")),
+            ("content".into(), "of a neighbour".into())
+        );
+        run(&["-a", "--copy-unsafe-links"], "unsafe/").expect_success();
+        assert_eq!(content("unsafe/out/file"), "of a neighbour");
+        assert!(
+            route.target_path("unsafe/in").is_symlink() && route.target_path("unsafe/d/deep/up").is_symlink()
+        );
+        run(&["-a", "--safe-links"], "safe/").expect_success();
+        assert!(route.target_path("safe/in").is_symlink());
+        assert!(fs::symlink_metadata(route.target_path("safe/out")).is_err());
+    }
+}
+
+#[test]
+fn a_restricted_root_is_not_left_through_links() {
+    let case = Case::new("a_restricted_root_is_not_left_through_links");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Pull);
+    let source = route.source_path("tree");
+    fs::create_dir_all(&source).expect("our own place");
+    fs::write(case.path("secret"), "of this host").expect("our own place");
+    fs::write(source.join("plain"), "content").expect("our own place");
+    std::os::unix::fs::symlink(case.path("secret"), source.join("out")).expect("a fresh link");
+    std::os::unix::fs::symlink("../../secret", source.join("up")).expect("a fresh link");
+    fs::create_dir_all(case.path("local")).expect("our own place");
+    let mut command = route.sync(&["-aL".to_owned()]);
+    let done = case.run(command.arg(route.source("tree/")).arg(route.target("copy/"))).expect_code(23);
+    assert_eq!(super::files::names(&route.target_path("copy")), ["plain"], "{}", done.stderr);
+}
+
+#[test]
+fn another_remote_shell_is_given_host_and_command() {
+    if !is_installed() {
+        return;
+    }
+    let case = Case::new("another_remote_shell_is_given_host_and_command");
+    let (source, shell) = (case.local("source"), case.path("box"));
+    fs::create_dir_all(source.join("d")).expect("our own place");
+    fs::write(source.join("d/file"), "content").expect("our own place");
+    let log = case.path("called");
+    // As `docker exec -i`: options, a name that is no host, and words that no shell reads.
+    let script = format!("#!/bin/sh\necho \"$1 $2\" >> {}\nshift 2\nexec \"$@\"\n", log.display());
+    fs::write(&shell, script).expect("our own place");
+    case.run(case.command(Side::Client, "chmod").arg("755").arg(&shell)).expect_success();
+    let rsh = format!("{} 'an argument'", shell.display());
+    let from = format!("{}/", source.display());
+    for (program, name) in [("rsync", "theirs"), ("fobs", "ours")] {
+        let target = case.path(name);
+        fs::create_dir(&target).expect("our own place");
+        let mut command = if program == "rsync" {
+            case.command(Side::Client, "rsync")
+        } else {
+            let mut command = case.fobs(Side::Client);
+            command.args(["sync", "--fobs-path"]).arg(super::case::fobs_path());
+            command
+        };
+        command.args(["-a", "-e", &rsh]).arg(&from).arg(format!("no-such-box:{}", target.display()));
+        case.run(&mut command).expect_success();
+        assert_eq!(fs::read(target.join("d/file")).expect("it arrived"), b"content", "{program}");
+    }
+    let called = fs::read_to_string(&log).expect("it was run");
+    let expected = "an argument no-such-box";
+    assert!(called.lines().count() >= 2 && called.lines().all(|line| line == expected), "{called}");
+}

@@ -1,0 +1,103 @@
+//! Symbolic links that stand for what they lead to (`-L`, `-k`, `--copy-unsafe-links`).
+
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{self, FileType, OFlags};
+use rustix::io::Errno;
+
+use super::entry::{Unopened, found, opened, special_kind};
+use super::following::Following;
+use super::search::Search;
+use super::{Entry, READ, failed};
+use crate::at;
+use crate::attributes::open_handle;
+use crate::beneath::kind;
+use fobs_model::name::Component;
+use fobs_model::options::Follow;
+
+/// A link that is followed.
+pub(super) struct Target(Result<fs::Stat, Errno>);
+
+impl Target {
+    pub(super) fn is_directory(&self) -> bool {
+        self.0.as_ref().is_ok_and(|stat| kind(stat) == FileType::Directory)
+    }
+}
+
+impl Following {
+    /// What a link leads to; none where it is taken itself.
+    pub(super) fn target(&self, directory: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Option<Target> {
+        let leads_out = || {
+            let target =
+                Component::new(name).map_err(Errno::from).and_then(|name| at::read_link(directory, name));
+            target.is_ok_and(|target| leads_out(path, &target))
+        };
+        let look = || {
+            let held = self.base.open(&self.place(path), OFlags::PATH)?;
+            fs::fstat(&held)
+        };
+        match self.which {
+            Follow::None => None,
+            Follow::All => Some(Target(look())),
+            Follow::LeadingOut => leads_out().then(|| Target(look())),
+            Follow::Directories => Some(Target(look())).filter(Target::is_directory),
+        }
+    }
+
+    /// The entry for a link to anything but a directory.
+    pub(super) fn entry(
+        &self,
+        Target(stat): Target,
+        path: Vec<u8>,
+        is_left_closed: bool,
+        search: &mut Search<'_>,
+    ) -> Option<Entry> {
+        let stat = match stat {
+            Ok(stat) => stat,
+            Err(errno) => return Some(failed(&path, "follow", errno)),
+        };
+        if kind(&stat) != FileType::RegularFile {
+            let preserve = &search.collector.preserve;
+            let is_kept = special_kind(kind(&stat)).is_some_and(|kind| preserve.keeps(kind));
+            // A device at the end of a link is none of the tree.
+            return is_kept.then(|| failed(&path, "copy the device or fifo behind", Errno::OPNOTSUPP));
+        }
+        let collector = search.collector;
+        let file = match self.base.open(&self.place(&path), READ) {
+            Ok(file) => file,
+            Err(errno) => return Some(failed(&path, "read", errno)),
+        };
+        let place = Unopened::Followed(Box::new(self.clone()));
+        let origin = search.origins.of(&stat, Some(&place));
+        if let Some(first) = search.first_name(&stat, &path) {
+            return Some(Entry::Hardlink { path, first, origin });
+        }
+        let entry = if is_left_closed {
+            let kept = collector.attributes(open_handle(&file), &stat);
+            found(path, &stat, kept, place, origin, collector)
+        } else {
+            opened(path, file, collector)
+        };
+        search.forget_failed(&entry, &stat);
+        Some(entry)
+    }
+}
+
+/// Whether the link at a path of the transfer leads out of it: it is absolute, leaves the top on its way, or
+/// goes up after it went down, which depends on what is there.
+pub fn leads_out(path: &[u8], target: &[u8]) -> bool {
+    if target.is_empty() || target.starts_with(b"/") {
+        return true;
+    }
+    let mut depth = path.iter().filter(|&&byte| byte == b'/').count();
+    let mut has_gone_down = false;
+    for component in target.split(|&byte| byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." if has_gone_down || depth == 0 => return true,
+            b".." => depth -= 1,
+            _ => has_gone_down = true,
+        }
+    }
+    false
+}
