@@ -4,7 +4,7 @@
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::CongestionControl;
 use fobs_proto::loss_cause::JudgeMethod;
-use fobs_proto::sender::{PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
+use fobs_proto::sender::{PacketOut, Refusal, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, BlockBitmap, HostReport};
 use fobs_proto::{Rate, Timestamp};
 use fobs_rng::{Chance, Rng};
@@ -111,7 +111,11 @@ fn hostile_acks_break_no_bound() {
             match rng.range(0, 9) {
                 0 => sender.handle_timeout(at),
                 1 => _ = sender.handle_rejected(rng.range(0, 10) as u32, rng.range(0, 4) as u8),
-                2 => sender.handle_refused(at, number(rng, sent), rng.happens(Chance::ppm(500_000))),
+                2 => {
+                    let is_size = rng.happens(Chance::ppm(500_000));
+                    let why = if is_size { Refusal::Size } else { Refusal::Room };
+                    sender.handle_refused(at, number(rng, sent), why);
+                }
                 _ => {
                     // Through the wire, as from a peer: what decoding refuses goes no further.
                     let mut bytes = vec![];

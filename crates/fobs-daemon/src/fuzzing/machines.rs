@@ -10,7 +10,7 @@ use fobs_proto::object::CHUNK_LEN_MAX;
 use fobs_proto::receiver::{
     ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, SocketNote,
 };
-use fobs_proto::sender::{Body, ScheduleKind, Sender, SenderConfig, Transmit};
+use fobs_proto::sender::{Body, Refusal, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{ACK_LEN_MAX, Ack, AckRatio, DATA_HEADER_LEN, DataHeader, Header, REPLAY_WINDOW};
 use fobs_proto::{Rate, Timestamp};
 
@@ -159,7 +159,10 @@ pub(super) fn sender(input: &[u8]) {
         match operation & 7 {
             0 => machine.handle_timeout(at),
             1 => drop(machine.handle_rejected(u32::from(input.byte().unwrap_or(0)), operation >> 6)),
-            2 => machine.handle_refused(at, u64::from(input.u16()), operation & 8 != 0),
+            2 => {
+                let why = if operation & 8 != 0 { Refusal::Size } else { Refusal::Room };
+                machine.handle_refused(at, u64::from(input.u16()), why);
+            }
             3 | 4 => {
                 let len = usize::from(input.u16());
                 if let Ok(ack) = Ack::decode(input.take(len)) {

@@ -23,7 +23,7 @@ pub(super) fn server_command(options: &TransferOptions) -> Result<String> {
 /// The whole argument list of the control channel's `ssh`, which has the far shell run `command`.
 pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Vec<OsString>> {
     // No terminal and none of the configured forwardings: this connection carries frames.
-    // Nor a command or a local one of the configuration's: ours is run, and nothing else writes to the stream.
+    // Nor a command of the configuration's: ours is run, and nothing else writes to the stream.
     let mut arguments: Vec<OsString> =
         ["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from).to_vec();
     arguments.extend(connection_arguments(remote, options));
