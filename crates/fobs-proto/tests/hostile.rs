@@ -135,6 +135,7 @@ fn hostile_acks_break_no_bound() {
             }
             assert!(pushed - freed <= CHUNKS_MAX, "seed {seed}: {pushed} pushed, {freed} freed");
         }
-        assert!(sent > 64, "seed {seed}: the acks stopped the sender at once");
+        // A host that refuses what it is given is offered a packet in 120 ms at least: 33 in these 4 s.
+        assert!(sent >= 33, "seed {seed}: the acks stopped the sender at once: {sent} packets");
     }
 }
