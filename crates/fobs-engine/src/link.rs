@@ -35,8 +35,8 @@ const BATCH_SLOTS: usize = 8;
 const LANE_BATCH: usize = BATCH_SLOTS * BURST_MAX as usize;
 /// Addresses at which the peer is tried.
 const CANDIDATES_MAX: usize = 4;
-/// Bytes to all addresses that a peer merely names, until it is heard: some datagrams, so that the loss of one
-/// does not decide, and less than what the answer that names them took.
+/// Bytes to all addresses that a peer merely names, until it is heard: a dozen datagrams, so that the loss of
+/// one does not decide.
 const NAMED_BYTES_MAX: usize = 16 << 10;
 /// Datagrams of a burst that also go to the other candidates until the peer's first datagram has come.
 const GREETING_LEN: usize = 1;
@@ -361,7 +361,7 @@ impl Link {
         !self.inbound.peer.is_heard() && self.named.contains(&to)
     }
 
-    /// Whether so many bytes may go there: any number to the host that was reached or has been heard.
+    /// Whether `bytes` may go to `to`: any number to the host that was reached or has been heard.
     fn may_send(&mut self, to: SocketAddr, bytes: usize) -> bool {
         if !self.is_merely_named(to) {
             return true;

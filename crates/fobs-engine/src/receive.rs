@@ -130,13 +130,9 @@ impl Receiving {
             }
             None => (None, None),
         };
-        let reporter = job.reporter.clone();
         forward_control(job.reader, post.clone(), ToReceiver::Control, move |message| {
             match (message, &mut inbox) {
                 (Message::Listing { first, entries, last }, Some(inbox)) => {
-                    if !entries.0.is_empty() {
-                        reporter.advance();
-                    }
                     inbox.take(first, entries.0, last)
                 }
                 (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),

@@ -271,9 +271,10 @@ impl Sending {
     /// Ends a transfer of which nothing new is verified for too long.
     fn check_news(&mut self, now: Timestamp) -> Result<()> {
         let Some(news) = &mut self.news else { return Ok(()) };
-        let excuse = match self.steered.is_paused() {
-            true => Some(Excuse::Paused),
-            false => Excuse::of_sender(self.policy.wait(&self.machine), news.end()),
+        let excuse = if self.steered.is_paused() {
+            Some(Excuse::Paused)
+        } else {
+            Excuse::of_sender(self.policy.wait(&self.machine), news.end())
         };
         let stats = self.machine.stats();
         let moved = stats.data_bytes_acked.saturating_add(stats.bytes_frames_delivered);

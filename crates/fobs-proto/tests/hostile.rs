@@ -112,7 +112,8 @@ fn hostile_acks_break_no_bound() {
                 0 => sender.handle_timeout(at),
                 1 => _ = sender.handle_rejected(rng.range(0, 10) as u32, rng.range(0, 4) as u8),
                 2 => {
-                    let why = if rng.happens(Chance::ppm(500_000)) { Refusal::Size } else { Refusal::Room };
+                    let is_size = rng.happens(Chance::ppm(500_000));
+                    let why = if is_size { Refusal::Size } else { Refusal::Room };
                     sender.handle_refused(at, number(rng, sent), why);
                 }
                 _ => {
@@ -134,6 +135,7 @@ fn hostile_acks_break_no_bound() {
             }
             assert!(pushed - freed <= CHUNKS_MAX, "seed {seed}: {pushed} pushed, {freed} freed");
         }
-        assert!(sent > 64, "seed {seed}: the acks stopped the sender at once");
+        // A host that refuses what it is given is offered a packet in 120 ms at least: 33 in these 4 s.
+        assert!(sent >= 33, "seed {seed}: the acks stopped the sender at once: {sent} packets");
     }
 }

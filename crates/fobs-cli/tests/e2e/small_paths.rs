@@ -1,4 +1,4 @@
-//! Paths that carry less than usual: tunnels in tunnels, devices whose other end takes less, hosts on a cable.
+//! Paths that carry less than usual: tunnels in tunnels, devices whose other end takes less, a cable.
 
 use std::fs;
 

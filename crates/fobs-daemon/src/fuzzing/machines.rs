@@ -160,7 +160,7 @@ pub(super) fn sender(input: &[u8]) {
             0 => machine.handle_timeout(at),
             1 => drop(machine.handle_rejected(u32::from(input.byte().unwrap_or(0)), operation >> 6)),
             2 => {
-                let why = if operation & 8 == 0 { Refusal::Size } else { Refusal::Room };
+                let why = if operation & 8 != 0 { Refusal::Size } else { Refusal::Room };
                 machine.handle_refused(at, u64::from(input.u16()), why);
             }
             3 | 4 => {

@@ -33,9 +33,10 @@ impl Receiving {
     /// Ends a transfer of which nothing new arrives or is stored for too long.
     pub(super) fn check_news(&mut self, now: Timestamp) -> Result<()> {
         let Some(news) = &mut self.news else { return Ok(()) };
-        let excuse = match self.steering.is_paused() {
-            true => Some(Excuse::Paused),
-            false => Excuse::of_receiver(self.machine.backlog(), news.end()),
+        let excuse = if self.steering.is_paused() {
+            Some(Excuse::Paused)
+        } else {
+            Excuse::of_receiver(self.machine.backlog(), news.end())
         };
         let moved = self.machine.stats().accepted.saturating_sub(self.keepalives.seen);
         self.peer.check(news.check(now, Some(moved), &self.reporter, excuse))

@@ -29,6 +29,7 @@ pub(crate) struct Inbox {
     batches: SyncSender<Batch>,
     over: bool,
     budget: MemoryBudget,
+    reporter: Arc<Reporter>,
 }
 
 struct Batch {
@@ -43,6 +44,9 @@ impl Inbox {
     pub(crate) fn take(&mut self, first: u64, bytes: Vec<u8>, last: bool) -> Routed {
         if std::mem::replace(&mut self.over, last) {
             return Routed::Broken(violation("it lists more after the end"));
+        }
+        if !bytes.is_empty() {
+            self.reporter.advance();
         }
         let mut kept = self.budget.charge(Keeps::Survey);
         if let Err(spent) = kept.grow(bytes.capacity()) {
@@ -68,6 +72,7 @@ impl Answering {
         let (batches, waiting) = sync_channel(BATCHES_MAX);
         let budget = compare.budget().clone();
         let over = Arc::new(AtomicBool::new(false));
+        let told = reporter.clone();
         let mut answerer = Answerer {
             compare,
             writer,
@@ -83,7 +88,7 @@ impl Answering {
                 post.post(ToReceiver::StoreFailed(error));
             }
         })?;
-        Ok((Answering(over), Inbox { batches, over: false, budget }))
+        Ok((Answering(over), Inbox { batches, over: false, budget, reporter: told }))
     }
 }
 

@@ -95,7 +95,7 @@ fn a_slow_transfer_that_verifies_something_goes_on() {
     let mut count = 0u64;
     let datagrams: Datagrams = Box::new(move |from, datagram| {
         count += u64::from(from == End::Sender);
-        if from == End::Sender && count % 40 == 0 {
+        if from == End::Sender && count.is_multiple_of(40) {
             std::thread::sleep(Duration::from_millis(20));
         }
         vec![Out::Peer(datagram.to_vec())]

@@ -357,9 +357,8 @@ impl Receiver {
         self.policy.is_due(now)
     }
 
-    /// Most bytes of the body of the ack made last, for `Ack::encode_within`. Where large ones may pass, every
-    /// second one is small nevertheless: the way back may carry less than the way there, and nothing else
-    /// would show it.
+    /// Most bytes of the body of the ack made last, for `Ack::encode_within`. Every second one is small in
+    /// any case: the way back may carry less than the way there, and nothing else would show it.
     pub fn ack_len_max(&self) -> usize {
         let small = self.ack_size != AckSize::Any || self.stats.acks % 2 == 1;
         if small { ACK_LEN_SMALL } else { ACK_LEN_MAX }

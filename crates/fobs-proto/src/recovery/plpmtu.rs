@@ -1,15 +1,13 @@
 //! The size of datagrams that pass the path (RFC 8899, datagram packetisation layer path MTU discovery).
 
 use crate::Timestamp;
-use crate::wire::{ACK_LEN_SMALL, AEAD_TAG_LEN, PLAIN_HEADER_LEN};
 use std::time::Duration;
 
 /// BASE_PLPMTU (RFC 8899 section 5.1.2): UDP payload that every path is taken to carry, bytes.
 pub const BASE_DATAGRAM: u16 = 1200;
-/// MIN_PLPMTU: where the base does not pass either, what an IPv4 packet of 576 bytes has room for, which every
-/// IPv4 host takes (RFC 1122 section 3.3.2). A tunnel inside a tunnel may carry less than the base.
+/// MIN_PLPMTU: where the base does not pass either, as in a tunnel inside a tunnel, what an IPv4 packet of
+/// 576 bytes has room for, which every IPv4 host takes (RFC 1122 section 3.3.2).
 pub const LEAST_DATAGRAM: u16 = 548;
-const _: () = assert!(ACK_LEN_SMALL + PLAIN_HEADER_LEN + AEAD_TAG_LEN == LEAST_DATAGRAM as usize);
 /// MAX_PROBES (RFC 8899 section 5.1.2).
 const PROBES_MAX: u8 = 3;
 /// PMTU_RAISE_TIMER (RFC 8899 section 5.1.1).
@@ -122,8 +120,8 @@ impl Plpmtu {
         self.settle(datagram, |c| c.not_before = now + REFUSED_WAIT);
     }
 
-    /// Packets of the present size no longer pass (RFC 8899 section 4.3): whether the size fell. Sizes between
-    /// the new one and the old one are probed at once, larger ones after the timer.
+    /// Packets of the present size no longer pass (RFC 8899 section 4.3): whether the size fell. Sizes from
+    /// the least to the old one are probed at once, larger ones after the timer.
     pub fn on_black_hole(&mut self, now: Timestamp) -> bool {
         let Some(lower) = self.next_lower() else { return false };
         let before = std::mem::replace(&mut self.datagram, lower);

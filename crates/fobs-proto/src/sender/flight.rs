@@ -8,8 +8,10 @@ use super::packet::{Body, PacketOut};
 use super::schedule::{Origin, Schedule, Slot, Tail};
 use super::stats::SenderStats;
 use super::supply::Supply;
-use crate::recovery::{Acked, InFlight, Lost, Plpmtu, Sent, SentKind};
-use crate::wire::{AEAD_TAG_LEN, Ack, AckRatio, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
+use crate::recovery::{Acked, InFlight, LEAST_DATAGRAM, Lost, Plpmtu, Sent, SentKind};
+use crate::wire::{
+    ACK_LEN_SMALL, AEAD_TAG_LEN, Ack, AckRatio, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN,
+};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use std::time::Duration;
 /// (protocol 4.1), halved again.
 const NUMBERS_AHEAD_MAX: u64 = 1 << 22;
 
+const _: () = assert!(ACK_LEN_SMALL + PLAIN_HEADER_LEN + AEAD_TAG_LEN == LEAST_DATAGRAM as usize);
 /// Datagram bytes of a probe without a body.
 const PING_LEN: u16 = (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16;
 

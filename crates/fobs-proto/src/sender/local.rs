@@ -26,8 +26,8 @@ const LOWEST: Rate = Rate::bytes_per_second(10_000);
 pub enum Refusal {
     /// Its size.
     Size,
-    /// Its queue or memory is full, or so it says: a device whose other end takes less says the same of what is
-    /// too large for that.
+    /// Its queue or memory is full, or so it says: a device whose other end takes less says the same of what
+    /// is too large for that.
     Room,
 }
 

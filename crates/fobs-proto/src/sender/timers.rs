@@ -13,9 +13,9 @@ const SILENCE: u32 = 3;
 /// Longest time from probe to probe while nothing comes back, unless a round trip is longer: after an outage
 /// the transfer goes on within this time. Three packets each are 14 kB/s.
 const PROBE_EVERY_MAX: Duration = Duration::from_millis(250);
-/// Probe timeouts without an ack of any large packet, one above the size that is fallen back to, after which an
-/// answer to a small one shows that only large packets vanish (RFC 8899 section 4.3). Without that answer it
-/// is an outage, whatever the size.
+/// Probe timeouts without an ack of any large packet (one above the size that is fallen back to) after which
+/// an answer to a small one shows that only large packets vanish (RFC 8899 section 4.3). Without that answer
+/// it is an outage, whatever the size.
 const BLACK_HOLE_AFTER: u32 = 3;
 /// Large packets that the local host refuses count as one such timeout in this time: a queue that is full for
 /// longer takes a packet now and then.

@@ -51,8 +51,6 @@ pub(super) fn open(
 ) -> Result<OwnedFd, Errno> {
     let mut walk = Walk { start, within, held: Vec::new(), rest: Vec::new(), links: 0 };
     walk.prepend(path)?;
-    // After a slash at the end only a directory may follow.
-    let flags = if path.ends_with(b"/") { flags | OFlags::DIRECTORY } else { flags };
     walk.go(flags, mode)
 }
 
@@ -69,8 +67,14 @@ impl Walk<'_> {
             }
             self.held = vec![one(self.start, b"/", ON_THE_WAY, Mode::empty())?];
         }
-        let parts = path.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
-        self.rest.extend(parts.rev().map(<[u8]>::to_vec));
+        let mut parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').collect();
+        // What a slash or a dot follows is entered, and is not the last component.
+        let enters = parts.last().is_some_and(|last| matches!(*last, b"" | b"."));
+        parts.retain(|part| !matches!(*part, b"" | b"."));
+        if enters && self.rest.is_empty() {
+            parts.push(b".");
+        }
+        self.rest.extend(parts.into_iter().rev().map(<[u8]>::to_vec));
         if self.rest.len() > STEPS_MAX { Err(Errno::NAMETOOLONG) } else { Ok(()) }
     }
 
@@ -91,17 +95,14 @@ impl Walk<'_> {
         if !self.within.follows() || self.links > LINKS_MAX {
             return Err(Errno::LOOP);
         }
-        let target = target_of(link)?;
-        let is_directory = target.ends_with(b"/");
-        self.prepend(&target)?;
-        if is_directory && self.rest.is_empty() {
-            return Err(Errno::XDEV);
-        }
-        Ok(())
+        self.prepend(&target_of(link)?)
     }
 
     fn go(mut self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         while let Some(name) = self.rest.pop() {
+            if name == b"." {
+                continue;
+            }
             if name == b".." {
                 self.up()?;
                 continue;

@@ -81,7 +81,7 @@ impl Client<'_> {
 pub(super) struct Candidates {
     /// Addresses of the host that the control channel reached.
     pub(super) reached: Vec<SocketAddr>,
-    /// Others, which the server names: whoever is there has not proven anything yet.
+    /// Others, which the server names: the host there has not proven anything yet.
     pub(super) named: Vec<SocketAddr>,
 }
 

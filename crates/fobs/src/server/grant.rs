@@ -13,6 +13,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, SURVEY, SecretBytes};
 use fobs_model::options::Carrier;
 use fobs_sys::{UdpSocket, Waker};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// What a session needs whose request is granted.
 pub(super) struct Granted {
@@ -29,7 +30,7 @@ pub(super) fn grant(
     open: &Open,
     hello: &Hello,
 ) -> Result<Granted> {
-    let (ip, ports) = (policy.udp_ip, chosen_ports(open, channel, policy.udp_ports)?);
+    let (ip, ports) = (bindable(policy.udp_ip), chosen_ports(open, channel, policy.udp_ports)?);
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
@@ -77,6 +78,14 @@ pub(super) fn grant(
         setup
     });
     Ok(Granted { answer, link, streams, knows_survey: hello.has(SURVEY) })
+}
+
+/// The address to bind: a link-local one needs its interface, which answers choose by the client's address.
+fn bindable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Ipv6Addr::UNSPECIFIED.into(),
+        ip => ip,
+    }
 }
 
 /// What keys come from, and how.

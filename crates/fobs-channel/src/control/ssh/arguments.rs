@@ -26,9 +26,11 @@ pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &st
         return words_for_another_shell(remote, options, command);
     }
     // No terminal and none of the configured forwardings: this connection carries frames.
-    // Nor a command or a local one of the configuration's: ours is run, and nothing else writes there.
-    let mut arguments = options.ssh.arguments.clone();
-    arguments.extend(["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from));
+    // Nor a command of the configuration's: ours is run, and nothing else writes to the stream. In front of the
+    // words of `-e`, because ssh takes the first of an option.
+    let mut arguments: Vec<OsString> =
+        ["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from).to_vec();
+    arguments.extend(options.ssh.arguments.iter().cloned());
     arguments.extend(connection_arguments(remote, options));
     arguments.push("-oClearAllForwardings=yes".into());
     if options.compress {
