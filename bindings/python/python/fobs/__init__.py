@@ -7,6 +7,7 @@
 (5, b'ell', False)
 """
 
+from ._copies import cp, cp_async, start_cp, sync
 from ._errors import (
     AccessDeniedError,
     CancelledError,
@@ -32,7 +33,7 @@ from ._errors import (
 from ._fobs import VERSION as __version__
 from ._job import Job
 from ._options import Options
-from ._session import Session, cp, cp_async, start_cp, sync
+from ._session import Session
 from ._types import Entry, Explanation, FailedFile, Progress, Result, Stage, Ticket
 
 __all__ = [
