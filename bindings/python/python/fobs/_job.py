@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from . import _fobs
-from ._errors import Error, NoticeWarning, PartialError, from_code
+from ._errors import Error, NoticeWarning, PartialError, UsageError, from_code
 from ._types import Explanation, Progress, Result
 
 T = TypeVar("T")
@@ -100,12 +100,24 @@ class Job(Generic[T]):
     """
 
     def __init__(self, raw: _fobs.Job, finish: Callable[[Any], T]) -> None:
-        self._raw = raw
+        if raw.refused_with is not None:
+            raise from_code(*raw.refused_with)
+        self._started = raw
+        self._process = os.getpid()
         self._finish = finish
         self._number = next(_numbers)
         self._lock = threading.Lock()
         self._outcome: tuple[tuple[str, str] | None, Any] | None = None
         _running.add(self)
+
+    @property
+    def _raw(self) -> _fobs.Job:
+        if self._process != os.getpid():
+            raise UsageError(
+                "the job was started before this process was forked, and has no thread here; wait for it in the "
+                "process that started it"
+            )
+        return self._started
 
     def wait(self, timeout: float | None = None, progress: OnProgress | None = None) -> T:
         """Waits for the end and returns what the call returns, or raises what it raised.
@@ -246,7 +258,7 @@ class Job(Generic[T]):
 
     def cancel(self) -> None:
         """Has it end soon with :class:`CancelledError`. What it needs to go on later stays."""
-        self._raw.cancel()
+        self._started.cancel()
 
     def set_rate(self, bits_per_second: float | None) -> None:
         """Changes its highest rate from now on; ``None`` is what the options say."""
