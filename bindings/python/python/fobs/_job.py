@@ -30,6 +30,8 @@ OnProgress = Callable[[Progress], object]
 
 # How often progress is renewed, in seconds.
 _PROGRESS_EVERY = 0.2
+# How often an event loop that waits is woken, in seconds: a notebook's stop cancels a task without waking its loop.
+_LOOP_WAKES = 0.2
 # Longest wait at once, in seconds: what poll takes, and a thread that is woken for nothing costs nothing.
 _POLL_MAX = 3600.0
 # How long a cancelled job may take to end, in seconds; a file system may block it.
@@ -55,11 +57,13 @@ class _Loop:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.waker = _fobs.Waker()
         self.waiting: dict[int, list[asyncio.Future[None]]] = {}
+        self.tick: asyncio.TimerHandle | None = None
 
     def wait(self, loop: asyncio.AbstractEventLoop, number: int) -> asyncio.Future[None]:
         future = loop.create_future()
         if not self.waiting:
             loop.add_reader(self.waker.fileno(), self._wake, loop)
+            self._tick(loop)
         self.waiting.setdefault(number, []).append(future)
         return future
 
@@ -69,6 +73,9 @@ class _Loop:
             futures.remove(future)
         if not futures and self.waiting.pop(number, None) is not None:
             self._rest(loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.tick = loop.call_later(_LOOP_WAKES, self._tick, loop)
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in self.waker.drain():
@@ -81,6 +88,8 @@ class _Loop:
         # A loop that nothing waits in is left alone: it may be closed at any time.
         if not self.waiting:
             loop.remove_reader(self.waker.fileno())
+            if self.tick is not None:
+                self.tick.cancel()
 
 
 _thread = _Thread()
