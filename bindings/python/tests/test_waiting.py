@@ -53,7 +53,8 @@ def test_an_interrupt_cancels_and_nothing_is_delivered_later(
     (tmp_path / "here").write_bytes(content(1_000_000))
     (served.root / "there").write_bytes(content(1_000_000))
     running = []
-    for call in ("put_file", "get_file", "pipe_file", "cat_file", "close", "session"):
+    one, several = ("put_file", "get_file", "pipe_file", "cat_file", "close", "session"), ("pipe", "put", "get", "text")
+    for call in (*one, *several):
         for how in ("SIGINT", "alarm"):
             new = f"{call}-{how}"
             program = f"""
@@ -79,6 +80,10 @@ def test_an_interrupt_cancels_and_nothing_is_delivered_later(
                         "pipe_file": lambda: fs.pipe_file("/{new}", bytes(1_000_000)),
                         "cat_file": lambda: fs.cat_file("/there"),
                         "close": lambda: file.close(),
+                        "pipe": lambda: fs.pipe({{"/{new}": bytes(1_000_000), "/{new}2": bytes(1_000_000)}}),
+                        "put": lambda: fs.put([{str(tmp_path / "here")!r}], ["/{new}"]),
+                        "get": lambda: fs.get(["/there"], [{str(tmp_path / new)!r}]),
+                        "text": lambda: fs.write_text("/{new}", "x" * 1_000_000),
                         "session": lambda: session.put_bytes("{new}", bytes(1_000_000)),
                     }}[{call!r}]()
                     print("ended")

@@ -257,6 +257,22 @@ def test_of_eight_that_make_one_name_one_does(served: Served, how: str, tmp_path
         assert (served.root / "one").read_bytes() == b"%d" % won[0]
 
 
+def test_what_failed_in_part_delivers_nothing_later(served: Served, tmp_path: Path) -> None:
+    keys = {name: str(path) for name, path in served.keys.items()}
+    slow = fsspec.filesystem(
+        "fobs", host="127.0.0.1", port=served.port, rate=4_000_000, skip_instance_cache=True, **keys
+    )
+    (served.root / "taken").mkdir()
+    (tmp_path / "here").write_bytes(bytes(1_000_000))
+    with pytest.raises(OSError):
+        slow.pipe({"/taken": b"", "/late": bytes(1_000_000)})
+    with pytest.raises(OSError):
+        slow.put([str(tmp_path / "here"), str(tmp_path / "none")], ["/late", "/none"])
+    time.sleep(4)
+    assert sorted(name for name in os.listdir(served.root) if not name.startswith(".")) == ["taken"]
+    slow.close()
+
+
 def test_a_file_is_appended_to_and_touched(fs: Any, served: Served, good: Path) -> None:
     with fs.open("/good", "ab") as file:
         assert file.tell() == 4

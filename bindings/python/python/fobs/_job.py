@@ -32,8 +32,9 @@ OnProgress = Callable[[Progress], object]
 _PROGRESS_EVERY = 0.2
 # How often an event loop that waits is woken, in seconds: a notebook's stop cancels a task without waking its loop.
 _LOOP_WAKES = 0.2
-# Longest wait at once, in seconds: what poll takes, and a thread that is woken for nothing costs nothing.
-_POLL_MAX = 3600.0
+#: Longest wait at once, in seconds: a signal that arrives as a wait begins does not interrupt it, and is heard at its
+#: end.
+WAIT_MAX = 0.2
 # How long a cancelled job may take to end, in seconds; a file system may block it.
 _END_WAIT = 10.0
 
@@ -90,6 +91,8 @@ class _Loop:
             loop.remove_reader(self.waker.fileno())
             if self.tick is not None:
                 self.tick.cancel()
+                # It knows the loop, which must be free to go.
+                self.tick = None
 
 
 _thread = _Thread()
@@ -152,7 +155,7 @@ class Job(Generic[T]):
         self._raw.tell(state.waker, self._number)
         while not self._raw.done():
             now = time.monotonic()
-            left = _POLL_MAX if end is None else end - now
+            left = WAIT_MAX if end is None else end - now
             if left <= 0:
                 return False
             if progress is not None:
@@ -163,7 +166,7 @@ class Job(Generic[T]):
                     continue
                 left = min(left, told - now)
             # Other jobs that this thread has waited for may end here too.
-            if state.poll.poll(min(left, _POLL_MAX) * 1000):
+            if state.poll.poll(min(left, WAIT_MAX) * 1000):
                 state.waker.drain()
         return True
 

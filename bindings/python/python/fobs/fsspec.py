@@ -35,7 +35,7 @@ from ._files.names import (
     text_of,
 )
 from ._files.reading import TO_END, FobsFile, FobsStream
-from ._files.run import Pool, mirror, run
+from ._files.run import Pool, mirror, run, whole
 from ._files.writing import Compressed, FobsWriter, Text
 from ._options import resolved
 from ._session import Session
@@ -399,6 +399,10 @@ class FobsFileSystem(Moving):
             return FobsStream(self, form + path, mode="rb", size=entry.size, cache_type="none", entry=entry)
         how = "create" if mode == "xb" else "overwrite"
         return FobsStream(self, form + path, mode="wb", how=how)
+
+
+for _name in ("_cat", "_cat_ranges", "_copy", "_get", "_pipe", "_put", "_mv", "_rm"):
+    setattr(FobsFileSystem, _name, whole(getattr(FobsFileSystem, _name)))
 
 
 class _UrlUser(str):

@@ -222,7 +222,14 @@ class Text(io.TextIOWrapper):
             # Discarded: what waits here is of no use, and cannot be written.
             self.detached()
             return
-        super().close()
+        try:
+            self.flush()
+        except BaseException:
+            # TextIOWrapper would close, and so deliver, what it could not write.
+            self._under.discard()
+            self.detached()
+            raise
+        self._under.close()
 
     def detached(self) -> None:
         """Lets go of what is closed below."""
