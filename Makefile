@@ -49,6 +49,7 @@ dist: ## build static binaries and packages of them for x86_64 and aarch64, in t
 .PHONY: test-packages
 test-packages: dist ## install, try and remove each package; then the end-to-end tests with the packaged binary
 	scripts/test-packages.sh
+	scripts/test-wheel.sh
 	scripts/reproduce.sh
 	FOBS_TEST_BIN=$(abspath $(TARGET))/dist/fobs-$(shell uname -m)-unknown-linux-musl \
 		$(CARGO) test --locked -p fobs-cli --test e2e -- copies:: trees:: streams:: serving::

@@ -2,22 +2,24 @@
 # Builds what a release ships into OUT (target/dist): for x86_64 and aarch64 a static binary, and of it a tarball
 # with an install script, a .deb, an .rpm and two wheels, each with man pages, completions, licences and an SBOM; and
 # the checksums of all. Two runs of one commit are equal byte for byte, wherever the clone lies.
-#   scripts/dist.sh [--arch x86_64|aarch64]... [--out OUT]
+#   scripts/dist.sh [--arch x86_64|aarch64]... [--only tarball|deb|rpm|manylinux|musllinux]... [--out OUT]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-architectures=()
+architectures=() only=()
 target_dir=${CARGO_TARGET_DIR:-target}
 out=$target_dir/dist
 while [ $# -gt 0 ]; do
     case "$1" in
     --arch) architectures+=("${2:?--arch needs x86_64 or aarch64}") && shift ;;
+    --only) only+=("${2:?--only needs tarball, deb, rpm, manylinux or musllinux}") && shift ;;
     --out) out=${2:?--out needs a directory} && shift ;;
-    *) echo "unknown argument $1: give --arch x86_64, --arch aarch64, --out DIR" >&2 && exit 1 ;;
+    *) echo "unknown argument $1: give --arch x86_64, --arch aarch64, --only PACKAGE, --out DIR" >&2 && exit 1 ;;
     esac
     shift
 done
 [ "${#architectures[@]}" -gt 0 ] || architectures=(x86_64 aarch64)
+[ "${#only[@]}" -gt 0 ] || only=(tarball deb rpm manylinux musllinux)
 
 scripts/install-needs.sh dist
 tools=${FOBS_DIST_TOOLS:-$PWD/target/dist-tools}
@@ -128,12 +130,38 @@ rpm() {
         --define "fobs_root $root" --define "fobs_scripts $PWD/packaging/rpm" packaging/rpm/fobs.spec
 }
 
+# A stand-in for glibc's unwinder to link with, at $1: zig has LLVM's instead. A thread that ends within an extension
+# with another unwinder than glibc's crashes: `pthread_exit` of one reads the frames of the other.
+unwinder() {
+    mkdir -p "$1"
+    awk -v map="$1/map" '{
+        printf "GCC_%s { global:", $1 > map
+        for (at = 2; at <= NF; at++) {
+            print "void _Unwind_" $at "(void) {}"
+            printf " _Unwind_%s;", $at > map
+        }
+        print " };" > map
+    }' >"$1/stub.c" <<'NAMES'
+3.0 DeleteException ForcedUnwind GetDataRelBase GetGR GetIP GetLanguageSpecificData GetRegionStart GetTextRelBase RaiseException Resume SetGR SetIP
+3.3 Backtrace FindEnclosingFunction GetCFA Resume_or_Rethrow
+4.2.0 GetIPInfo
+NAMES
+    python3 -m ziglang cc -target "$2-linux-gnu" -shared -nostdlib -Wl,-soname,libgcc_s.so.1 \
+        -Wl,--version-script="$1/map" -o "$1/libgcc_s.so.1" "$1/stub.c"
+}
+
 # The Python package and, beside it, the static program; one for the C library of most distributions, one for musl.
 wheel() {
-    local arch=$1 libc=$2 tag=$3 folder=$out/work/$1/wheel-$2 name=fobs-$version
+    local arch=$1 libc=$2 tag=$3 folder=$out/work/$1/wheel-$2 name=fobs-$version linked=()
     rustup target add "$arch-unknown-linux-$libc" 2>/dev/null
+    if [ "$libc" = gnu ]; then
+        # Below the clone and named from there: what cargo builds depends on the text.
+        unwinder "target/unwinder/$arch" "$arch"
+        linked=(-- -C "link-arg=target/unwinder/$arch/libgcc_s.so.1")
+    fi
     maturin build --quiet --locked --profile dist --zig --manifest-path bindings/python/Cargo.toml \
-        --target "$arch-unknown-linux-$libc" --compatibility "$tag" --target-dir "$target_dir" --out "$folder"
+        --target "$arch-unknown-linux-$libc" --compatibility "$tag" --target-dir "$target_dir" --out "$folder" \
+        "${linked[@]}"
     python3 -m wheel unpack --dest "$folder" "$folder"/*.whl >/dev/null
     mkdir -p "$folder/$name/$name.data"/{scripts,data} "$folder/$name/$name.dist-info"/{licenses,sboms}
     cp "$(binary_of "$arch")" "$folder/$name/$name.data/scripts/fobs"
@@ -153,11 +181,14 @@ runs=$(binary_of "$native")
 [ -x "$runs" ] || { cargo build --locked --release -p fobs-cli && runs=$target_dir/release/fobs; }
 for arch in "${architectures[@]}"; do
     share "$arch" "$runs"
-    tarball "$arch"
-    deb "$arch"
-    rpm "$arch"
-    wheel "$arch" gnu manylinux_2_28
-    wheel "$arch" musl musllinux_1_2
+    for package in "${only[@]}"; do
+        case "$package" in
+        tarball | deb | rpm) "$package" "$arch" ;;
+        manylinux) wheel "$arch" gnu manylinux_2_28 ;;
+        musllinux) wheel "$arch" musl musllinux_1_2 ;;
+        *) echo "unknown package $package: give tarball, deb, rpm, manylinux or musllinux" >&2 && exit 1 ;;
+        esac
+    done
 done
 rm -rf "$out/work"
 (cd "$out" && sha256sum fobs* >SHA256SUMS)

@@ -1,6 +1,5 @@
 //! Copies without a session.
 
-use crate::exception::raise;
 use crate::job::Job;
 use crate::named::{Named, Paths, with};
 use crate::values::summary;
@@ -19,13 +18,12 @@ use std::sync::Arc;
 #[pyfunction]
 #[pyo3(signature = (sources, destination, options, sync))]
 pub(crate) fn copy(
-    py: Python<'_>,
     sources: Paths,
     destination: Vec<u8>,
     options: Named,
     sync: Option<(bool, bool, bool, Paths)>,
-) -> PyResult<Job> {
-    let made = (|| {
+) -> Job {
+    let made: Result<_> = (|| {
         let parse = |text: &Vec<u8>| location::parse(OsStr::from_bytes(text));
         let sources = sources.iter().map(parse).collect::<Result<Vec<Location>>>()?;
         let destination = parse(&destination)?;
@@ -34,11 +32,13 @@ pub(crate) fn copy(
         options.sync = sync.map(sync_options).transpose()?.map(Arc::new);
         Ok(Transfer::builder(sources, destination).options(options))
     })();
-    let builder = made.map_err(|error: Error| raise(py, &error))?;
-    Job::start(py, None, None, move |tools| {
-        let builder = builder.events(tools.events).cancel_token(tools.cancel).steering(tools.steering);
-        builder.start()?.wait().map(summary)
-    })
+    match made {
+        Err(error) => Job::refused(error),
+        Ok(builder) => Job::start(None, None, move |tools| {
+            let builder = builder.events(tools.events).cancel_token(tools.cancel).steering(tools.steering);
+            builder.start()?.wait().map(summary)
+        }),
+    }
 }
 
 /// As `fobs sync -a` does, with what was asked for.

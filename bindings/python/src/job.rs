@@ -1,19 +1,19 @@
 //! One call that runs in a thread of the session's or of its own. Python waits for it by a [`Waker`]: nothing
-//! here blocks, so no thread of Python is within this library when the interpreter ends.
+//! here blocks or runs code of Python, so the interpreter's end finds no thread of Python in this library.
 
-use crate::exception::raise;
 use crate::lent::Lent;
 use crate::queue::{Queue, Work, cancel_aside, spawn};
 use crate::shared::{DoneFile, Shared, locked};
 use crate::values::{Value, progress_of};
 use crate::waker::Waker;
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// A call that runs. Dropping it cancels the call.
+/// A call that runs, or was refused before it began. Dropping it cancels the call.
 #[pyclass(frozen, module = "fobs._fobs")]
 pub(crate) struct Job {
     shared: Arc<Shared>,
@@ -25,10 +25,15 @@ pub(crate) struct Job {
     queue: Option<Arc<Queue>>,
     /// What the call reads or fills, until it has ended.
     lent: Mutex<Option<Lent>>,
+    /// Why it did not begin.
+    refused: Option<Failure>,
 }
 
-/// Code and sentence of what a call failed with, if it did, and what it returned.
-type Outcome = (Option<(String, String)>, Py<PyAny>);
+/// Code and sentence of a failure. The package makes the exception of them, because that runs code of Python.
+type Failure = (String, String);
+
+/// What a call failed with, if it did, and what it returned.
+type Outcome = (Option<Failure>, Py<PyAny>);
 
 /// What a call is given.
 pub(crate) struct Tools {
@@ -38,17 +43,38 @@ pub(crate) struct Tools {
 }
 
 impl Job {
+    /// One that does not begin.
+    pub(crate) fn refused(error: Error) -> Job {
+        let mut job = Job::new(None, None);
+        let Error { kind, message, .. } = error;
+        job.shared.end(Err(Error::new(kind, message.clone())));
+        job.refused = Some((kind.code().to_owned(), message));
+        job
+    }
+
+    fn new(queue: Option<&Arc<Queue>>, lent: Option<Lent>) -> Job {
+        Job {
+            shared: Arc::default(),
+            cancel: CancelToken::new(),
+            steering: Steering::new(),
+            process: std::process::id(),
+            queue: queue.cloned(),
+            lent: Mutex::new(lent),
+            refused: None,
+        }
+    }
+
     /// Starts a call in the thread of its queue, or in one of its own.
     pub(crate) fn start(
-        py: Python<'_>,
         queue: Option<&Arc<Queue>>,
         lent: Option<Lent>,
         act: impl FnOnce(Tools) -> Result<Value> + Send + 'static,
-    ) -> PyResult<Job> {
-        let shared = Arc::new(Shared::default());
-        let (cancel, steering) = (CancelToken::new(), Steering::new());
-        let tools = Tools { events: shared.clone(), cancel: cancel.clone(), steering: steering.clone() };
-        let (ending, loan) = (shared.clone(), lent.as_ref().map(|lent| lent.loan.clone()));
+    ) -> Job {
+        let loan = lent.as_ref().map(|lent| lent.loan.clone());
+        let job = Job::new(queue, lent);
+        let (events, cancel, steering) = (job.shared.clone(), job.cancel.clone(), job.steering.clone());
+        let tools = Tools { events, cancel, steering };
+        let ending = job.shared.clone();
         let run: Work = Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| act(tools))).unwrap_or_else(|_| {
                 Err(Error::new(ErrorKind::Internal, "a thread of fobs failed; report this bug"))
@@ -60,12 +86,13 @@ impl Job {
             ending.end(outcome);
         });
         let started = match queue {
-            Some(queue) => queue.push(shared.clone(), run),
+            Some(queue) => queue.push(job.shared.clone(), run),
             None => spawn("fobs-job", run),
         };
-        started.map_err(|error| raise(py, &error))?;
-        let process = std::process::id();
-        Ok(Job { shared, cancel, steering, process, queue: queue.cloned(), lent: Mutex::new(lent) })
+        match started {
+            Ok(()) => job,
+            Err(error) => Job::refused(error),
+        }
     }
 
     fn end_soon(&self) {
@@ -81,22 +108,17 @@ impl Job {
         self.process == std::process::id()
     }
 
-    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_of_this_process() {
-            Ok(())
-        } else {
-            let message = "the job was started before this process was forked, and has no thread here; wait \
-                for it in the process that started it";
-            Err(raise(py, &Error::new(ErrorKind::Usage, message)))
-        }
+    /// The package looks before it calls.
+    fn check_process(&self) -> PyResult<()> {
+        if self.is_of_this_process() { Ok(()) } else { Err(misuse("the job is of another process")) }
     }
 }
 
 #[pymethods]
 impl Job {
     /// Has `waker` hear of the end under a number. The same pair again changes nothing.
-    fn tell(&self, py: Python<'_>, waker: &Bound<'_, Waker>, number: u64) -> PyResult<()> {
-        self.check_process(py)?;
+    fn tell(&self, waker: &Bound<'_, Waker>, number: u64) -> PyResult<()> {
+        self.check_process()?;
         let ended = &waker.get().ended;
         let mut ending = locked(&self.shared.outcome);
         if ending.is_over {
@@ -111,15 +133,21 @@ impl Job {
         Ok(())
     }
 
+    /// Code and sentence of why it did not begin, if it did not.
+    #[getter]
+    fn refused_with(&self) -> Option<Failure> {
+        self.refused.clone()
+    }
+
     /// Whether it has ended.
-    fn done(&self, py: Python<'_>) -> PyResult<bool> {
-        self.check_process(py)?;
+    fn done(&self) -> PyResult<bool> {
+        self.check_process()?;
         Ok(locked(&self.shared.outcome).is_over)
     }
 
     /// What it failed with, code and sentence, or else what it returned. Only once, and only after its end.
     fn outcome(&self, py: Python<'_>) -> PyResult<Outcome> {
-        self.check_process(py)?;
+        self.check_process()?;
         let outcome = locked(&self.shared.outcome).outcome.take();
         let lent = locked(&self.lent).take();
         drop(lent);
@@ -128,35 +156,32 @@ impl Job {
             Some(Err(Error { kind, message, .. })) => {
                 Ok((Some((kind.code().to_owned(), message)), py.None()))
             }
-            None => {
-                let message = "the job has not ended, or its outcome was taken; wait for it once";
-                Err(raise(py, &Error::new(ErrorKind::Usage, message)))
-            }
+            None => Err(misuse("the job has not ended, or its outcome was taken; wait for it once")),
         }
     }
 
     /// The newest progress.
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.check_process(py)?;
+        self.check_process()?;
         let progress = locked(&self.shared.seen).progress.clone();
         progress_of(py, &progress)
     }
 
     /// Lines for a person, each once.
-    fn notices(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.check_process(py)?;
+    fn notices(&self) -> PyResult<Vec<String>> {
+        self.check_process()?;
         Ok(locked(&self.shared.seen).notices.drain(..).collect())
     }
 
     /// Of those the ones that a new key was pinned.
-    fn pinned(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.check_process(py)?;
+    fn pinned(&self) -> PyResult<Vec<String>> {
+        self.check_process()?;
         Ok(std::mem::take(&mut locked(&self.shared.seen).pinned))
     }
 
     /// Files that are in place, each once: path, size and hash.
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.check_process(py)?;
+        self.check_process()?;
         let files: Vec<DoneFile> = locked(&self.shared.seen).files.drain(..).collect();
         let files =
             files.iter().map(|(path, size, root)| (PyBytes::new(py, path), size, PyBytes::new(py, root)));
@@ -164,12 +189,11 @@ impl Job {
     }
 
     /// Why it is, or was, as fast as it is: JSON.
-    fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        self.check_process(py)?;
+    fn explain(&self) -> PyResult<String> {
+        self.check_process()?;
         let trace = locked(&self.shared.seen).recorder.so_far();
         let explanation = fobs::explain::explain(&trace);
-        serde_json::to_string(&explanation)
-            .map_err(|error| raise(py, &Error::new(ErrorKind::Internal, error.to_string())))
+        serde_json::to_string(&explanation).map_err(|error| misuse(&error.to_string()))
     }
 
     /// Has it end soon.
@@ -205,4 +229,9 @@ impl Drop for Job {
         // What was lent is taken back at once; how the call ends is of no interest to one that dropped it.
         self.end_soon();
     }
+}
+
+/// An exception of Python's own, which is made without code of Python.
+pub(crate) fn misuse(message: &str) -> PyErr {
+    PyValueError::new_err(message.to_owned())
 }

@@ -5,8 +5,7 @@
 
 #![expect(unsafe_code, reason = "the memory of a Python object is a pointer")]
 
-use crate::exception::raise;
-use fobs::{Error, ErrorKind};
+use fobs::{Error, ErrorKind, Result};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use std::io::{self, Read, Write};
@@ -41,9 +40,9 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    pub(crate) fn of(object: &Bound<'_, PyAny>, purpose: Use) -> PyResult<Lent> {
-        let py = object.py();
-        let refuse = |why: &str| Err(raise(py, &Error::new(ErrorKind::Usage, why)));
+    /// The package gives a `memoryview`, so that no code of Python runs here.
+    pub(crate) fn of(object: &Bound<'_, PyAny>, purpose: Use) -> Result<Lent> {
+        let refuse = |why: &str| Err(Error::new(ErrorKind::Usage, why));
         let Ok(buffer) = PyUntypedBuffer::get(object) else {
             return refuse(
                 "the object has no buffer; give bytes, a bytearray, a memoryview or a numpy array",
@@ -67,9 +66,14 @@ impl Lent {
     }
 }
 
-/// Whether a format names objects or pointers; what stands between colons is the name of a field.
+/// Whether a format names objects or pointers; what stands between colons is the name of a field. A `Z`
+/// before the letter of a number is a complex one.
 fn holds_pointers(format: &[u8]) -> bool {
-    format.iter().any(|letter| matches!(letter, b'O' | b'P' | b'&' | b'X'))
+    format.iter().enumerate().any(|(at, letter)| match letter {
+        b'O' | b'P' | b'&' | b'X' | b'z' => true,
+        b'Z' => !matches!(format.get(at + 1), Some(b'f' | b'd' | b'g')),
+        _ => false,
+    })
 }
 
 impl Drop for Lent {

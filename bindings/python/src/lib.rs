@@ -11,16 +11,16 @@
 //!   waker     tells a thread or an event loop which jobs have ended
 //!   lent      memory of Python that a job reads or fills
 //!   parts     a part of a remote file, into a local file that several jobs fill
-//!   values    results as Python objects; exception: errors
+//!   values    results as Python objects
 //! ```
 //!
 //! Nothing here starts a thread before it is asked to, and no thread but the caller's touches Python objects.
-//! No call of Python waits in here: the interpreter ends the threads that do, and their frames with them.
+//! No call of Python waits in here or runs code of Python, exceptions of the package included: at its end the
+//! interpreter unwinds threads that do, and Rust's frames do not stand that.
 
 #![deny(unsafe_code)]
 
 mod copies;
-mod exception;
 mod job;
 mod lent;
 mod named;

@@ -5,8 +5,7 @@
 //! BLAKE3 tree: the file's hash comes of the values of its pieces, and no byte is hashed twice. A line of the
 //! journal, `INDEX HEX`, is written after the device has kept the piece, so it holds after a crash too.
 
-use crate::exception::raise;
-use crate::job::Job;
+use crate::job::{Job, misuse};
 use crate::values::Value;
 use blake3::hazmat::{ChainingValue, HasherExt};
 use fobs::{Error, ErrorKind, Result, pieces};
@@ -242,9 +241,9 @@ fn check_piece(piece: u64) -> Result<()> {
 
 /// The values of the pieces of a local file from `start` to `end`, in order.
 #[pyfunction]
-pub(crate) fn hash_pieces(py: Python<'_>, path: PathBuf, start: u64, end: u64, piece: u64) -> PyResult<Job> {
-    check_piece(piece).map_err(|error| raise(py, &error))?;
-    Job::start(py, None, None, move |_| {
+pub(crate) fn hash_pieces(path: PathBuf, start: u64, end: u64, piece: u64) -> Job {
+    Job::start(None, None, move |_| {
+        check_piece(piece)?;
         let hashed = hashed(&path, start, end, piece);
         hashed.map(Value::Values).map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("cannot read '{}': {error}", path.display()))
@@ -271,11 +270,9 @@ fn hashed(path: &Path, start: u64, end: u64, piece: u64) -> io::Result<Vec<Chain
 
 /// The hash of a file, in hex, from the values of its pieces, of which there are two at least.
 #[pyfunction]
-pub(crate) fn join_pieces(py: Python<'_>, values: Vec<[u8; 32]>) -> PyResult<String> {
-    let root = pieces::join(&values).ok_or_else(|| {
-        let message = "a file of one piece has a hash of its own, not one of pieces";
-        raise(py, &Error::new(ErrorKind::Usage, message))
-    })?;
+pub(crate) fn join_pieces(values: Vec<[u8; 32]>) -> PyResult<String> {
+    let root = pieces::join(&values)
+        .ok_or_else(|| misuse("a file of one piece has a hash of its own, not one of pieces"))?;
     Ok(blake3::Hash::from_bytes(root).to_hex().to_string())
 }
 

@@ -1,6 +1,5 @@
 //! Sessions: what transfers over them, and what they say and change by name.
 
-use crate::exception::raise;
 use crate::job::{Job, Tools};
 use crate::lent::{Cursor, Growing, Lent, Use};
 use crate::named::{Named, Paths, with};
@@ -27,8 +26,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// A session, and what opens it.
 #[pyclass(frozen, module = "fobs._fobs")]
 pub(crate) struct Core {
-    remote: Remote,
-    options: TransferOptions,
+    /// The server and the options of all calls, or why there are none.
+    made: Result<(Remote, TransferOptions)>,
     /// The process that made it: a connection is of one process.
     process: u32,
     state: Arc<Mutex<CoreState>>,
@@ -53,19 +52,24 @@ enum CoreState {
 #[pymethods]
 impl Core {
     #[new]
-    fn new(py: Python<'_>, url: Vec<u8>, options: Named) -> PyResult<Core> {
-        let options = with(TransferOptions::default(), &options).map_err(|error| raise(py, &error))?;
-        let remote = location::host(OsStr::from_bytes(&url)).map_err(|error| raise(py, &error))?;
+    fn new(url: Vec<u8>, options: Named) -> Core {
+        let options = with(TransferOptions::default(), &options);
+        let made = options
+            .and_then(|options| location::host(OsStr::from_bytes(&url)).map(|remote| (remote, options)));
         let state = Arc::new(Mutex::new(CoreState::New));
         let process = std::process::id();
-        Ok(Core { remote, options, process, state, transfers: Arc::default(), requests: Arc::default() })
+        Core { made, process, state, transfers: Arc::default(), requests: Arc::default() }
     }
 
     /// Connects.
-    fn open(&self, py: Python<'_>) -> PyResult<Job> {
-        self.check_process(py)?;
-        let (remote, options, state) = (self.remote.clone(), self.options.clone(), self.state.clone());
-        Job::start(py, None, None, move |tools: Tools| {
+    fn open(&self) -> Job {
+        let made = self.check_process().and_then(|()| self.made.clone());
+        let (remote, options) = match made {
+            Ok(made) => made,
+            Err(error) => return Job::refused(error),
+        };
+        let state = self.state.clone();
+        Job::start(None, None, move |tools: Tools| {
             let builder = Session::builder(remote).options(options).cancel_token(tools.cancel);
             let session = Arc::new(builder.events(tools.events).open()?);
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,29 +81,26 @@ impl Core {
     }
 
     /// Ends the connection once no job uses it; `None` where there is none.
-    fn close(&self, py: Python<'_>) -> PyResult<Option<Job>> {
+    fn close(&self) -> Option<Job> {
         // After a fork the connection is the other process's, and its locks may be held for ever.
         if self.process != std::process::id() {
-            return Ok(None);
+            return None;
         }
-        let CoreState::Open(session) = self.take() else { return Ok(None) };
-        let ended = Job::start(py, None, None, move |_| {
+        let CoreState::Open(session) = self.take() else { return None };
+        Some(Job::start(None, None, move |_| {
             drop(session);
             Ok(Value::Nothing)
-        });
-        ended.map(Some)
+        }))
     }
 
-    fn put(&self, py: Python<'_>, sources: Paths, name: Vec<u8>, options: Named) -> PyResult<Job> {
+    fn put(&self, sources: Paths, name: Vec<u8>, options: Named) -> Job {
         let sources: Vec<PathBuf> = sources.into_iter().map(path_of).collect();
-        self.start(py, Lane::Transfers, &options, None, move |call| call.put(&sources, name).map(summary))
+        self.start(Lane::Transfers, &options, None, move |call| call.put(&sources, name).map(summary))
     }
 
-    fn get(&self, py: Python<'_>, names: Paths, destination: Vec<u8>, options: Named) -> PyResult<Job> {
+    fn get(&self, names: Paths, destination: Vec<u8>, options: Named) -> Job {
         let destination = path_of(destination);
-        self.start(py, Lane::Transfers, &options, None, move |call| {
-            call.get(&names, &destination).map(summary)
-        })
+        self.start(Lane::Transfers, &options, None, move |call| call.get(&names, &destination).map(summary))
     }
 
     /// The bytes from `start` to `end` of a remote file, at their place in the file at `path`, which exists.
@@ -109,7 +110,6 @@ impl Core {
     #[expect(clippy::too_many_arguments, reason = "as Python gives them")]
     fn get_part(
         &self,
-        py: Python<'_>,
         name: Vec<u8>,
         path: Vec<u8>,
         journal: Vec<u8>,
@@ -118,11 +118,13 @@ impl Core {
         piece: u64,
         expected: Option<(Vec<[u8; 32]>, bool)>,
         options: Named,
-    ) -> PyResult<Job> {
+    ) -> Job {
         let expected = expected.map(|(values, is_whole)| Expected { values, is_whole });
-        let part = Part::new(path_of(path), path_of(journal), (start, end), piece, expected);
-        let part = part.map_err(|error| raise(py, &error))?;
-        self.start(py, Lane::Transfers, &options, None, move |call| {
+        let part = match Part::new(path_of(path), path_of(journal), (start, end), piece, expected) {
+            Ok(part) => part,
+            Err(error) => return Job::refused(error),
+        };
+        self.start(Lane::Transfers, &options, None, move |call| {
             let mut open = || part.writer();
             let shown = String::from_utf8_lossy(&name).into_owned();
             call.read_range_on(name, end, &mut open).map_err(|error| match part.differs() {
@@ -138,16 +140,13 @@ impl Core {
         })
     }
 
-    fn put_bytes(
-        &self,
-        py: Python<'_>,
-        name: Vec<u8>,
-        data: &Bound<'_, PyAny>,
-        options: Named,
-    ) -> PyResult<Job> {
-        let lent = Lent::of(data, Use::Read)?;
+    fn put_bytes(&self, name: Vec<u8>, data: &Bound<'_, PyAny>, options: Named) -> Job {
+        let lent = match Lent::of(data, Use::Read) {
+            Ok(lent) => lent,
+            Err(error) => return Job::refused(error),
+        };
         let loan = lent.loan.clone();
-        self.start(py, Lane::Transfers, &options, Some(lent), move |call| {
+        self.start(Lane::Transfers, &options, Some(lent), move |call| {
             let mut open = || Box::new(Cursor::of(&loan)) as Box<dyn Read + Send>;
             call.send_from(name, loan.len() as u64, &mut open).map(summary)
         })
@@ -157,16 +156,18 @@ impl Core {
     #[pyo3(signature = (name, buffer, start, stamp, options))]
     fn get_into(
         &self,
-        py: Python<'_>,
         name: Vec<u8>,
         buffer: &Bound<'_, PyAny>,
         start: Option<u64>,
         stamp: Option<Stamp>,
         options: Named,
-    ) -> PyResult<Job> {
-        let lent = Lent::of(buffer, Use::Fill)?;
+    ) -> Job {
+        let lent = match Lent::of(buffer, Use::Fill) {
+            Ok(lent) => lent,
+            Err(error) => return Job::refused(error),
+        };
         let loan = lent.loan.clone();
-        self.start(py, Lane::Transfers, &options, Some(lent), move |call| {
+        self.start(Lane::Transfers, &options, Some(lent), move |call| {
             let mut open = || Box::new(Cursor::of(&loan)) as Box<dyn Write + Send>;
             let room = loan.len() as u64;
             let filled = match start {
@@ -181,14 +182,13 @@ impl Core {
     #[pyo3(signature = (name, start, length, stamp, options))]
     fn get_bytes(
         &self,
-        py: Python<'_>,
         name: Vec<u8>,
         start: Option<u64>,
         length: u64,
         stamp: Option<Stamp>,
         options: Named,
-    ) -> PyResult<Job> {
-        self.start(py, Lane::Transfers, &options, None, move |call| {
+    ) -> Job {
+        self.start(Lane::Transfers, &options, None, move |call| {
             let growing = Growing::default();
             let mut open = || Box::new(growing.anew()) as Box<dyn Write + Send>;
             match start {
@@ -200,91 +200,79 @@ impl Core {
     }
 
     /// A ticket for another client, in one entry: text, host, port, key.
-    fn ticket(
-        &self,
-        py: Python<'_>,
-        names: Paths,
-        size: u64,
-        life_s: u64,
-        holder: Option<String>,
-    ) -> PyResult<Job> {
-        let holder = holder.map(|text| PublicKey::parse(&text)).transpose();
-        let holder = holder.map_err(|error| raise(py, &error))?;
-        self.start(py, Lane::Transfers, &Vec::new(), None, move |call| {
+    fn ticket(&self, names: Paths, size: u64, life_s: u64, holder: Option<String>) -> Job {
+        let holder = match holder.map(|text| PublicKey::parse(&text)).transpose() {
+            Ok(holder) => holder,
+            Err(error) => return Job::refused(error),
+        };
+        self.start(Lane::Transfers, &Vec::new(), None, move |call| {
             call.ticket(&names, size, Duration::from_secs(life_s), holder).map(Value::Ticket)
         })
     }
 
     /// Has the daemon pull with a ticket into its directory `name`.
-    fn fetch(
-        &self,
-        py: Python<'_>,
-        name: Vec<u8>,
-        ticket: (String, String, u16, String),
-        options: Named,
-    ) -> PyResult<Job> {
+    fn fetch(&self, name: Vec<u8>, ticket: (String, String, u16, String), options: Named) -> Job {
         let (text, host, port, key) = ticket;
-        let key = PublicKey::parse(&key).map_err(|error| raise(py, &error))?;
+        let key = match PublicKey::parse(&key) {
+            Ok(key) => key,
+            Err(error) => return Job::refused(error),
+        };
         let ticket = SignedTicket { text, host, port, key };
-        self.start(py, Lane::Transfers, &options, None, move |call| {
-            call.fetch(name, &ticket).map(Value::Fetched)
-        })
+        self.start(Lane::Transfers, &options, None, move |call| call.fetch(name, &ticket).map(Value::Fetched))
     }
 
     /// What a directory holds; with `links` also what they lead to.
-    fn list(&self, py: Python<'_>, name: Vec<u8>, links: bool) -> PyResult<Job> {
-        self.ask(py, move |call| {
+    fn list(&self, name: Vec<u8>, links: bool) -> Job {
+        self.ask(move |call| {
             let listed = if links { call.list_links(name) } else { call.list(name) };
             listed.map(Value::Entries)
         })
     }
 
     /// What a name stands for; with `links` a link itself.
-    fn stat(&self, py: Python<'_>, name: Vec<u8>, links: bool) -> PyResult<Job> {
-        self.ask(py, move |call| {
+    fn stat(&self, name: Vec<u8>, links: bool) -> Job {
+        self.ask(move |call| {
             let found = if links { call.stat_link(name) } else { call.stat(name) };
             found.map(|entry| Value::Entries(vec![entry]))
         })
     }
 
     /// Everything below a directory.
-    fn walk(&self, py: Python<'_>, name: Vec<u8>, depth: u32) -> PyResult<Job> {
-        self.ask_long(py, move |call| call.walk(name, depth).map(Value::Entries))
+    fn walk(&self, name: Vec<u8>, depth: u32) -> Job {
+        self.ask_long(move |call| call.walk(name, depth).map(Value::Entries))
     }
 
-    fn rename(&self, py: Python<'_>, name: Vec<u8>, to: Vec<u8>, replace: bool) -> PyResult<Job> {
-        self.ask(py, move |call| call.rename(name, to, onto(replace)).map(|()| Value::Nothing))
+    fn rename(&self, name: Vec<u8>, to: Vec<u8>, replace: bool) -> Job {
+        self.ask(move |call| call.rename(name, to, onto(replace)).map(|()| Value::Nothing))
     }
 
-    fn copy_file(&self, py: Python<'_>, name: Vec<u8>, to: Vec<u8>, replace: bool) -> PyResult<Job> {
-        self.ask_long(py, move |call| {
-            call.copy(name, to, onto(replace)).map(|entry| Value::Entries(vec![entry]))
-        })
+    fn copy_file(&self, name: Vec<u8>, to: Vec<u8>, replace: bool) -> Job {
+        self.ask_long(move |call| call.copy(name, to, onto(replace)).map(|entry| Value::Entries(vec![entry])))
     }
 
-    fn touch(&self, py: Python<'_>, name: Vec<u8>) -> PyResult<Job> {
-        self.ask(py, move |call| call.touch(name).map(|()| Value::Nothing))
+    fn touch(&self, name: Vec<u8>) -> Job {
+        self.ask(move |call| call.touch(name).map(|()| Value::Nothing))
     }
 
     /// Size, time, mode, hash and values of the pieces of files; for one that cannot be read the reason.
-    fn hash(&self, py: Python<'_>, names: Paths, piece: u64) -> PyResult<Job> {
-        self.ask_long(py, move |call| call.hash(&names, piece).map(Value::Hashed))
+    fn hash(&self, names: Paths, piece: u64) -> Job {
+        self.ask_long(move |call| call.hash(&names, piece).map(Value::Hashed))
     }
 
-    fn exists(&self, py: Python<'_>, name: Vec<u8>) -> PyResult<Job> {
-        self.ask(py, move |call| call.exists(name).map(Value::Flag))
+    fn exists(&self, name: Vec<u8>) -> Job {
+        self.ask(move |call| call.exists(name).map(Value::Flag))
     }
 
-    fn remove(&self, py: Python<'_>, name: Vec<u8>, tree: bool) -> PyResult<Job> {
+    fn remove(&self, name: Vec<u8>, tree: bool) -> Job {
         if tree {
-            self.ask_long(py, move |call| call.remove_tree(name).map(|()| Value::Nothing))
+            self.ask_long(move |call| call.remove_tree(name).map(|()| Value::Nothing))
         } else {
-            self.ask(py, move |call| call.remove(name).map(|()| Value::Nothing))
+            self.ask(move |call| call.remove(name).map(|()| Value::Nothing))
         }
     }
 
-    fn mkdir(&self, py: Python<'_>, name: Vec<u8>, parents: bool) -> PyResult<Job> {
-        self.ask(py, move |call| {
+    fn mkdir(&self, name: Vec<u8>, parents: bool) -> Job {
+        self.ask(move |call| {
             let made = if parents { call.make_directories(name) } else { call.make_directory(name) };
             made.map(|()| Value::Nothing)
         })
@@ -293,39 +281,35 @@ impl Core {
 
 impl Core {
     /// A request that takes about a round trip, and waits for no transfer.
-    fn ask(
-        &self,
-        py: Python<'_>,
-        act: impl FnOnce(Call<'_>) -> Result<Value> + Send + 'static,
-    ) -> PyResult<Job> {
-        self.start(py, Lane::Requests, &Vec::new(), None, act)
+    fn ask(&self, act: impl FnOnce(Call<'_>) -> Result<Value> + Send + 'static) -> Job {
+        self.start(Lane::Requests, &Vec::new(), None, act)
     }
 
     /// One that takes as long as what it is about.
-    fn ask_long(
-        &self,
-        py: Python<'_>,
-        act: impl FnOnce(Call<'_>) -> Result<Value> + Send + 'static,
-    ) -> PyResult<Job> {
-        self.start(py, Lane::Transfers, &Vec::new(), None, act)
+    fn ask_long(&self, act: impl FnOnce(Call<'_>) -> Result<Value> + Send + 'static) -> Job {
+        self.start(Lane::Transfers, &Vec::new(), None, act)
     }
 
     pub(crate) fn start(
         &self,
-        py: Python<'_>,
         lane: Lane,
         options: &Named,
         lent: Option<Lent>,
         act: impl FnOnce(Call<'_>) -> Result<Value> + Send + 'static,
-    ) -> PyResult<Job> {
-        self.check_process(py)?;
-        let options = with(self.options.clone(), options).map_err(|error| raise(py, &error))?;
-        let session = self.session().map_err(|error| raise(py, &error))?;
+    ) -> Job {
+        let ready = self.check_process().and_then(|()| {
+            let (_, common) = self.made.as_ref().map_err(Error::clone)?;
+            Ok((with(common.clone(), options)?, self.session()?))
+        });
+        let (options, session) = match ready {
+            Ok(ready) => ready,
+            Err(error) => return Job::refused(error),
+        };
         let queue = match lane {
             Lane::Transfers => &self.transfers,
             Lane::Requests => &self.requests,
         };
-        Job::start(py, Some(queue), lent, move |tools| {
+        Job::start(Some(queue), lent, move |tools| {
             let call = session.call().options(options).events(tools.events);
             act(call.cancel_token(tools.cancel).steering(tools.steering))
         })
@@ -344,13 +328,13 @@ impl Core {
         }
     }
 
-    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+    fn check_process(&self) -> Result<()> {
         if self.process == std::process::id() {
             return Ok(());
         }
         let message = "the session was opened before this process was forked, and belongs to the other process; \
             open one here";
-        Err(raise(py, &Error::new(ErrorKind::Usage, message)))
+        Err(Error::new(ErrorKind::Usage, message))
     }
 }
 

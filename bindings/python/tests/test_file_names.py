@@ -109,6 +109,14 @@ def test_another_servers_name_is_refused(fs: Any, served: Served, second: Served
         ):  # fmt: skip
             with pytest.raises(ValueError):
                 act()
+    # What is left of a URL without its scheme, put together with more.
+    stripped = str(FobsFileSystem._strip_protocol(url))
+    for name in (stripped, stripped + "/y", f"{stripped}*", f"me@127.0.0.1:{served.port}/x"):
+        for act in (lambda: fs.cat(name), lambda: fs.pipe_file(name, b""), lambda: fs.glob(name), lambda: fs.rm(name)):
+            with pytest.raises(ValueError, match="another server"):
+                act()
+    fs.pipe_file("/h:1/y", b"below the root")
+    assert fs.cat("/h:1/y") == b"below the root" and fs.ls("/h:1", detail=False) == ["/h:1/y"]
     keys = {name: str(path) for name, path in served.keys.items()}
     urls = [f"fobs://127.0.0.1:{served.port}/x", url]
     with pytest.raises(ValueError):
@@ -208,7 +216,8 @@ def test_a_link_is_a_link_and_is_never_entered(fs: Any, served: Served, tmp_path
     fs.get("/t", str(tmp_path / "got"), recursive=True)
     assert (tmp_path / "got/to").read_bytes() == b"four" and not (tmp_path / "got/to").is_symlink()
     assert os.readlink(tmp_path / "got/dangling") == "nowhere"
-    assert sorted(fs.get_mapper("/t")) == ["dangling", "file", "out", "sub/up", "to"]
+    # A mapping has what can be read.
+    assert dict(fs.get_mapper("/t")) == {"file": b"four", "to": b"four"} and len(fs.get_mapper("/t")) == 2
     for maxdepth in (3, None):
         fs.rm("/t", recursive=True, maxdepth=maxdepth)
         assert (outside / "file").read_bytes() == b"precious" and not top.exists()
@@ -252,6 +261,14 @@ def test_a_name_that_exists_stands_for_itself(fs: Any, served: Served, tmp_path:
     assert tree_of(served.root) == ["a1", "bc", "copied"]
     fs.rm("/[ab]*")
     assert tree_of(served.root) == ["copied"]
+    # So does a directory at the beginning of a pattern.
+    for name in ("d[1]/x", "d1/x"):
+        fs.pipe_file(f"/{name}", name.encode())
+    fs.rm("/d[1]/*")
+    assert tree_of(served.root) == ["copied", "d1", "d1/x", "d[1]"]
+    fs.rm("/d[1-9]/*")
+    assert tree_of(served.root) == ["copied", "d1", "d[1]"]
+    fs.rm(["/d1", "/d[1]"], recursive=True)
     (tmp_path / "c[2]").write_bytes(b"c")
     fs.put(str(tmp_path / "c[2]"), "/put")
     assert (served.root / "put").read_bytes() == b"c"
@@ -402,3 +419,19 @@ def test_schemes_without_a_plus_are_known(ssh: dict[str, Any], tmp_path: Path) -
     for scheme in ("fobsssh", "fobs+ssh"):
         with fsspec.open(f"{scheme}://far{tmp_path}/file", **options) as file:
             assert file.read() == b"x"
+
+
+def test_a_mapping_omits_only_what_is_missing(fs: Any, served: Served, far: Any) -> None:
+    mapper = fs.get_mapper("/m", create=True)
+    mapper["a/1"] = b"1"
+    (served.root / "m/nowhere").symlink_to("none")
+    assert mapper.getitems(["a/1", "none"], on_error="omit") == {"a/1": b"1"} and list(mapper) == ["a/1"]
+    mapper.clear()
+    assert list(mapper) == [] and (served.root / "m").is_dir()
+    broken = far.get_mapper("/none")
+    assert broken.getitems(["x"], on_error="omit") == {}
+    # Nothing listens there.
+    dead = FobsFileSystem("127.0.0.1", 1, skip_instance_cache=True, **{n: str(p) for n, p in served.keys.items()})
+    for act in (lambda: dead.get_mapper("/").getitems(["x"], on_error="omit"), lambda: dead.get_mapper("/").clear()):
+        with pytest.raises(ConnectionError):
+            act()

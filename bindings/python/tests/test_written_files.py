@@ -182,6 +182,36 @@ def test_a_transaction_commits_or_leaves_nothing(fs: Any, served: Served, good: 
     assert (served.root / "after").exists()
 
 
+def test_a_transaction_refuses_what_it_cannot_take_back(fs: Any, served: Served, good: Path, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/x").write_bytes(b"x")
+    fs.pipe_file("/d/x", b"x")
+    before = sorted(str(path) for path in served.root.rglob("*"))
+    for act in (
+        lambda: fs.rm("/good"), lambda: fs.rm("/d", recursive=True), lambda: fs.rm_file("/good"), lambda: fs.rmdir("/d"),
+        lambda: fs.mv("/good", "/bad"), lambda: fs.put(str(tmp_path / "tree"), "/t", recursive=True),
+        lambda: fs.cp("/d", "/t", recursive=True),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="transaction"), fs.transaction:
+            act()
+    assert sorted(str(path) for path in served.root.rglob("*")) == before
+    fs.rm("/d", recursive=True)
+
+
+@pytest.mark.parametrize("how", ["wb", "w", "gzip"])
+def test_a_block_that_ends_well_delivers_while_another_error_is_handled(fs: Any, good: Path, how: str) -> None:
+    more = {"compression": "gzip"} if how == "gzip" else {}
+    mode = "wb" if how == "gzip" else how
+    file = fs.open("/good", mode, **more)
+    try:
+        raise Mine
+    except Mine:
+        with file:
+            file.write("new" if mode == "w" else b"new")
+    content = good.read_bytes()
+    assert (gzip.decompress(content) if how == "gzip" else content) == b"new"
+
+
 @pytest.mark.parametrize("how", ["pipe", "open", "put", "mkdir", "session"])
 def test_of_eight_that_make_one_name_one_does(served: Served, how: str, tmp_path: Path) -> None:
     won: list[int] = []
@@ -225,6 +255,22 @@ def test_of_eight_that_make_one_name_one_does(served: Served, how: str, tmp_path
     assert os.listdir(served.root) == ["one"]
     if how in ("pipe", "open", "put"):
         assert (served.root / "one").read_bytes() == b"%d" % won[0]
+
+
+def test_what_failed_in_part_delivers_nothing_later(served: Served, tmp_path: Path) -> None:
+    keys = {name: str(path) for name, path in served.keys.items()}
+    slow = fsspec.filesystem(
+        "fobs", host="127.0.0.1", port=served.port, rate=4_000_000, skip_instance_cache=True, **keys
+    )
+    (served.root / "taken").mkdir()
+    (tmp_path / "here").write_bytes(bytes(1_000_000))
+    with pytest.raises(OSError):
+        slow.pipe({"/taken": b"", "/late": bytes(1_000_000)})
+    with pytest.raises(OSError):
+        slow.put([str(tmp_path / "here"), str(tmp_path / "none")], ["/late", "/none"])
+    time.sleep(4)
+    assert sorted(name for name in os.listdir(served.root) if not name.startswith(".")) == ["taken"]
+    slow.close()
 
 
 def test_a_file_is_appended_to_and_touched(fs: Any, served: Served, good: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +117,46 @@ def test_xarray_writes_and_opens_by_url(served: Served) -> None:
         assert xarray.open_dataset(file, engine="h5netcdf").load().equals(data)
 
 
+@pytest.mark.parametrize("parallel", [False, True])
+def test_xarray_opens_many_files_as_one(served: Served, parallel: bool) -> None:
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    for number in range(6):
+        part = xarray.Dataset({"t": (("time", "x"), numpy.full((3, 50), float(number)))}, {"time": numpy.arange(3) + 3 * number})
+        part.to_netcdf(served.root / f"{number}.nc", engine="h5netcdf")
+    files = [file.open() for file in fsspec.open_files(url_of(served, "*.nc"), **keys_of(served))]
+    with xarray.open_mfdataset(files, engine="h5netcdf", parallel=parallel) as data:
+        assert data.sizes["time"] == 18 and float(data["t"].sum()) == 150 * sum(range(6))
+
+
+def test_a_killed_server_costs_a_call_and_no_file(tmp_path: Path) -> None:
+    served = Served(tmp_path / "served")
+    try:
+        (served.root / "good").write_bytes(b"good")
+        (served.root / "big").write_bytes(bytes(4_000_000))
+        fs = fsspec.filesystem("fobs", host="127.0.0.1", port=served.port, rate=8_000_000, timeout=3, **keys_of(served))
+        fs.exists("/")
+        writer = fs.open("/good", "wb")
+        writer.write(bytes(4_000_000))
+        calls = (lambda: fs.cat("/big"), lambda: fs.get_file("/big", str(tmp_path / "got")), writer.close)
+        for call in calls:
+            killer = threading.Timer(0.8, served.process.kill)
+            killer.start()
+            with pytest.raises(OSError):
+                call()
+            killer.join()
+            served.process.wait()
+            served.process = served.start()
+            assert fs.cat("/good") == b"good" and not (tmp_path / "got").exists()
+        with fs.open("/big", "rb", block_size=1 << 16) as file:
+            file.read(10)
+            served.restart()
+            file.seek(2_000_000)
+            assert file.read(10) == bytes(10)
+    finally:
+        served.stop()
+
+
 def test_dask_refuses_two_servers_and_reads_one(served: Served, second: Served) -> None:
     dataframe = pytest.importorskip("dask.dataframe")
     for number in range(3):
@@ -141,6 +185,22 @@ def test_paths_of_upath_keep_their_host(served: Served, second: Served) -> None:
         assert again.read_bytes() == content
         moved = path.rename(path.parent / "y")
         assert moved.read_bytes() == content and not path.exists()
+
+
+def test_a_path_of_upath_opens_in_another_process(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upath = pytest.importorskip("upath")
+    (served.root / "x").write_bytes(b"there")
+    monkeypatch.chdir(served.directory)
+    with warnings.catch_warnings():
+        # One of a scheme that it does not know is warned of.
+        warnings.simplefilter("error")
+        path = upath.UPath(url_of(served, "x"), identity="client", known_hosts="known_hosts")
+    (tmp_path / "pickled").write_bytes(pickle.dumps(path))
+    monkeypatch.chdir("/")
+    assert path.read_bytes() == b"there"
+    program = f"import pickle; print(pickle.load(open({str(tmp_path / 'pickled')!r}, 'rb')).read_bytes())"
+    seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert seen.stdout == "b'there'\n", seen.stderr
 
 
 def test_joblib_workers_share_a_file_system(served: Served) -> None:

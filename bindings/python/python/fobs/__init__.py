@@ -7,6 +7,7 @@
 (5, b'ell', False)
 """
 
+from ._copies import cp, cp_async, start_cp, sync
 from ._errors import (
     AccessDeniedError,
     CancelledError,
@@ -24,6 +25,7 @@ from ._errors import (
     ProtocolError,
     RemoteMissingError,
     SocketError,
+    SourceError,
     SourceNotFoundError,
     SshError,
     TransferTimeoutError,
@@ -32,7 +34,7 @@ from ._errors import (
 from ._fobs import VERSION as __version__
 from ._job import Job
 from ._options import Options
-from ._session import Session, cp, cp_async, start_cp, sync
+from ._session import Session
 from ._types import Entry, Explanation, FailedFile, Progress, Result, Stage, Ticket
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "Result",
     "Session",
     "SocketError",
+    "SourceError",
     "SourceNotFoundError",
     "SshError",
     "Stage",

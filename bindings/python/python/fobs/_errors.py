@@ -49,10 +49,15 @@ class ProtocolError(Error):
     usual_errno = _errno.EPROTO
 
 
-class SourceNotFoundError(Error, FileNotFoundError):
-    """What was named does not exist or cannot be read."""
+class SourceError(Error):
+    """What was named cannot be read."""
 
     code, exit_code = "no_source", 3
+
+
+class SourceNotFoundError(SourceError, FileNotFoundError):
+    """What was named does not exist."""
+
     usual_errno = _errno.ENOENT
 
 
@@ -163,7 +168,7 @@ class SshError(Error, ConnectionError):
 ALL: tuple[type[Error], ...] = (
     UsageError,
     ProtocolError,
-    SourceNotFoundError,
+    SourceError,
     DestinationError,
     AccessDeniedError,
     RemoteMissingError,
@@ -181,12 +186,45 @@ ALL: tuple[type[Error], ...] = (
 
 _BY_CODE: dict[str, type[Error]] = {kind.code: kind for kind in ALL}
 
-# Reasons that a sentence may give in the system's words.
-_NUMBERS = (
-    "EACCES", "EBUSY", "EDQUOT", "EEXIST", "EFBIG", "EIO", "EISDIR", "ELOOP", "EMFILE", "ENAMETOOLONG", "ENFILE",
-    "ENOENT", "ENOMEM", "ENOSPC", "ENOTDIR", "ENOTEMPTY", "EPERM", "EROFS", "ETXTBSY", "EXDEV", "ESTALE",
-)  # fmt: skip
-_REASONS: dict[str, int] = {os.strerror(getattr(_errno, name)): getattr(_errno, name) for name in _NUMBERS}
+# Reasons that a sentence may give: the words of glibc, which a server says whatever its library and locale are; then
+# what a static server of 0.2 says, whose library is musl.
+_REASONS: tuple[tuple[str, int], ...] = (
+    ("Permission denied", _errno.EACCES),
+    ("Operation not permitted", _errno.EPERM),
+    ("No such file or directory", _errno.ENOENT),
+    ("Not a directory", _errno.ENOTDIR),
+    ("Is a directory", _errno.EISDIR),
+    ("File exists", _errno.EEXIST),
+    ("Directory not empty", _errno.ENOTEMPTY),
+    ("No space left on device", _errno.ENOSPC),
+    ("Disk quota exceeded", _errno.EDQUOT),
+    ("Quota exceeded", _errno.EDQUOT),
+    ("File too large", _errno.EFBIG),
+    ("Read-only file system", _errno.EROFS),
+    ("File name too long", _errno.ENAMETOOLONG),
+    ("Filename too long", _errno.ENAMETOOLONG),
+    ("Invalid cross-device link", _errno.EXDEV),
+    ("Cross-device link", _errno.EXDEV),
+    ("Too many levels of symbolic links", _errno.ELOOP),
+    ("Symbolic link loop", _errno.ELOOP),
+    ("Input/output error", _errno.EIO),
+    ("I/O error", _errno.EIO),
+    # The longer one first: the other is its beginning.
+    ("Too many open files in system", _errno.ENFILE),
+    ("Too many open files", _errno.EMFILE),
+    ("No file descriptors available", _errno.EMFILE),
+    ("Device or resource busy", _errno.EBUSY),
+    ("Resource busy", _errno.EBUSY),
+    ("Cannot allocate memory", _errno.ENOMEM),
+    ("Out of memory", _errno.ENOMEM),
+    ("No such device or address", _errno.ENXIO),
+    ("No such device", _errno.ENODEV),
+    ("Invalid argument", _errno.EINVAL),
+    ("Operation not supported", _errno.EOPNOTSUPP),
+    ("Not supported", _errno.EOPNOTSUPP),
+    ("Text file busy", _errno.ETXTBSY),
+    ("Stale file handle", _errno.ESTALE),
+)
 # Sentences with words of their own for a reason.
 _OURS = (
     ("it exists already", _errno.EEXIST),
@@ -199,15 +237,17 @@ _OURS = (
 )
 # What the system denies, whatever the request was.
 _DENIED = frozenset({_errno.EACCES, _errno.EPERM, _errno.EROFS})
+# What is not there.
+_MISSING = frozenset({_errno.ENOENT, _errno.ENOTDIR})
 
 
 def _errno_in(message: str) -> int | None:
     # The reason follows the name, whose last quote is the last one before it: a name may hold any words.
     reason = message.rpartition("': ")[2]
-    for text, number in _REASONS.items():
+    for text, number in _REASONS:
         if reason.startswith(text):
             return number
-    if message.endswith("does not exist; create it first"):
+    if message.endswith(("does not exist; create it first", "'; check the pattern")):
         return _errno.ENOENT
     return next((number for text, number in _OURS if reason.startswith(text)), None)
 
@@ -216,8 +256,11 @@ def from_code(code: str, message: str) -> Error:
     """The exception for an error of the library."""
     kind = _BY_CODE.get(code, InternalError)
     number = _errno_in(message)
-    # Only what is not there is not found: a file that may not be read is a denial.
-    if kind is SourceNotFoundError and number in _DENIED:
+    # Only what is known not to be there is not found: a file that may not be read is a denial, and one that a disk or
+    # a limit keeps from being read is an error.
+    if kind is SourceError and number in _MISSING:
+        kind = SourceNotFoundError
+    if kind is SourceError and number in _DENIED:
         kind = AccessDeniedError
     if kind is DestinationError and number in _DENIED:
         kind = DestinationDeniedError

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from . import _fobs
-from ._errors import Error, NoticeWarning, PartialError, from_code
+from ._errors import Error, NoticeWarning, PartialError, UsageError, from_code
 from ._types import Explanation, Progress, Result
 
 T = TypeVar("T")
@@ -30,8 +30,11 @@ OnProgress = Callable[[Progress], object]
 
 # How often progress is renewed, in seconds.
 _PROGRESS_EVERY = 0.2
-# Longest wait at once, in seconds: what poll takes, and a thread that is woken for nothing costs nothing.
-_POLL_MAX = 3600.0
+# How often an event loop that waits is woken, in seconds: a notebook's stop cancels a task without waking its loop.
+_LOOP_WAKES = 0.2
+#: Longest wait at once, in seconds: a signal that arrives as a wait begins does not interrupt it, and is heard at its
+#: end.
+WAIT_MAX = 0.2
 # How long a cancelled job may take to end, in seconds; a file system may block it.
 _END_WAIT = 10.0
 
@@ -55,11 +58,13 @@ class _Loop:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.waker = _fobs.Waker()
         self.waiting: dict[int, list[asyncio.Future[None]]] = {}
+        self.tick: asyncio.TimerHandle | None = None
 
     def wait(self, loop: asyncio.AbstractEventLoop, number: int) -> asyncio.Future[None]:
         future = loop.create_future()
         if not self.waiting:
             loop.add_reader(self.waker.fileno(), self._wake, loop)
+            self._tick(loop)
         self.waiting.setdefault(number, []).append(future)
         return future
 
@@ -69,6 +74,9 @@ class _Loop:
             futures.remove(future)
         if not futures and self.waiting.pop(number, None) is not None:
             self._rest(loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.tick = loop.call_later(_LOOP_WAKES, self._tick, loop)
 
     def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
         for number in self.waker.drain():
@@ -81,6 +89,10 @@ class _Loop:
         # A loop that nothing waits in is left alone: it may be closed at any time.
         if not self.waiting:
             loop.remove_reader(self.waker.fileno())
+            if self.tick is not None:
+                self.tick.cancel()
+                # It knows the loop, which must be free to go.
+                self.tick = None
 
 
 _thread = _Thread()
@@ -100,12 +112,24 @@ class Job(Generic[T]):
     """
 
     def __init__(self, raw: _fobs.Job, finish: Callable[[Any], T]) -> None:
-        self._raw = raw
+        if raw.refused_with is not None:
+            raise from_code(*raw.refused_with)
+        self._started = raw
+        self._process = os.getpid()
         self._finish = finish
         self._number = next(_numbers)
         self._lock = threading.Lock()
         self._outcome: tuple[tuple[str, str] | None, Any] | None = None
         _running.add(self)
+
+    @property
+    def _raw(self) -> _fobs.Job:
+        if self._process != os.getpid():
+            raise UsageError(
+                "the job was started before this process was forked, and has no thread here; wait for it in the "
+                "process that started it"
+            )
+        return self._started
 
     def wait(self, timeout: float | None = None, progress: OnProgress | None = None) -> T:
         """Waits for the end and returns what the call returns, or raises what it raised.
@@ -131,7 +155,7 @@ class Job(Generic[T]):
         self._raw.tell(state.waker, self._number)
         while not self._raw.done():
             now = time.monotonic()
-            left = _POLL_MAX if end is None else end - now
+            left = WAIT_MAX if end is None else end - now
             if left <= 0:
                 return False
             if progress is not None:
@@ -142,7 +166,7 @@ class Job(Generic[T]):
                     continue
                 left = min(left, told - now)
             # Other jobs that this thread has waited for may end here too.
-            if state.poll.poll(min(left, _POLL_MAX) * 1000):
+            if state.poll.poll(min(left, WAIT_MAX) * 1000):
                 state.waker.drain()
         return True
 
@@ -246,7 +270,7 @@ class Job(Generic[T]):
 
     def cancel(self) -> None:
         """Has it end soon with :class:`CancelledError`. What it needs to go on later stays."""
-        self._raw.cancel()
+        self._started.cancel()
 
     def set_rate(self, bits_per_second: float | None) -> None:
         """Changes its highest rate from now on; ``None`` is what the options say."""

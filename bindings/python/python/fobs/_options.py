@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, Union
 
@@ -72,17 +72,17 @@ _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-def resolved(options: dict[str, Option]) -> dict[str, Option]:
+def resolved(options: Mapping[str, Any]) -> dict[str, Option]:
     """The same, with files as absolute paths."""
     return {
-        name: os.path.abspath(os.path.expanduser(os.fsdecode(value)))  # type: ignore[arg-type]
+        name: os.path.abspath(os.path.expanduser(os.fsdecode(value)))
         if name in _FILES and value is not None
         else value
         for name, value in options.items()
     }
 
 
-def named(options: dict[str, Option]) -> list[tuple[str, str]]:
+def named(options: Mapping[str, Any]) -> list[tuple[str, str]]:
     """As the extension takes them."""
     pairs: list[tuple[str, str]] = []
     for name, value in resolved(options).items():

@@ -20,6 +20,7 @@ from typing import Any
 from fsspec.asyn import get_loop
 
 from ._errors import UsageError
+from ._files.mapping import Mapper
 from ._files.moving import Moving
 from ._files.names import (
     DAEMON_PORT,
@@ -27,13 +28,14 @@ from ._files.names import (
     Qualified,
     UrlPort,
     encoded,
+    names_server,
     normal,
     parent,
     split_url,
     text_of,
 )
 from ._files.reading import TO_END, FobsFile, FobsStream
-from ._files.run import Pool, mirror, run
+from ._files.run import Pool, mirror, run, whole
 from ._files.writing import Compressed, FobsWriter, Text
 from ._options import resolved
 from ._session import Session
@@ -176,6 +178,11 @@ class FobsFileSystem(Moving):
             return "", self._rooted(url[1]) or "/"
         own = self._qualified(self._authority)
         head, slash, rest = text.partition("/")
+        if not isinstance(path, Qualified) and head != own and names_server(head):
+            # Of a URL without its scheme that was put together with more.
+            raise UsageError(
+                f"{text!r} is of another server than {self.fsid}, or a name below the root: that begins with a slash"
+            )
         if text and not text.startswith("/") and (isinstance(path, Qualified) or head == own):
             if head != own:
                 self._compare(Authority.parse(head), text)
@@ -236,6 +243,12 @@ class FobsFileSystem(Moving):
         port = None if at.port is None else UrlPort(at.port)
         return {name: value for name, value in (("host", at.host), ("port", port), ("user", user)) if value}
 
+    def get_mapper(
+        self, root: Any = "", check: bool = False, create: bool = False, missing_exceptions: Any = None
+    ) -> Any:
+        """The files below ``root`` by their names, as a mapping."""
+        return Mapper(self._strip_protocol(root), self, check, create, missing_exceptions)
+
     # -- reading
 
     async def _opened(self, path: Any) -> Entry:
@@ -278,12 +291,14 @@ class FobsFileSystem(Moving):
             await session.mkdir_async(self._split(path)[1], parents=True, exist_ok=exist_ok)
 
     async def _rm_file(self, path: Any, **_: Any) -> None:
+        self._not_in_a_transaction("removes nothing")
         path = self._split(path)[1]
         if (await self._entry(path)).is_dir:
             raise IsADirectoryError(f"{path!r} is a directory; remove it with rmdir or rm")
         await self._gone(path, False)
 
     async def _rmdir(self, path: Any) -> None:
+        self._not_in_a_transaction("removes nothing")
         path = self._split(path)[1]
         if not (await self._entry(path)).is_dir:
             raise NotADirectoryError(f"{path!r} is no directory; remove it with rm")
@@ -384,6 +399,10 @@ class FobsFileSystem(Moving):
             return FobsStream(self, form + path, mode="rb", size=entry.size, cache_type="none", entry=entry)
         how = "create" if mode == "xb" else "overwrite"
         return FobsStream(self, form + path, mode="wb", how=how)
+
+
+for _name in ("_cat", "_cat_ranges", "_copy", "_get", "_pipe", "_put", "_mv", "_rm"):
+    setattr(FobsFileSystem, _name, whole(getattr(FobsFileSystem, _name)))
 
 
 class _UrlUser(str):

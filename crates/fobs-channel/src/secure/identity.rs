@@ -10,6 +10,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rustix::io::Errno;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -85,7 +86,17 @@ impl Identity {
             let message = format!("cannot use the identity {}: {why}{remedy}", path.display());
             Error::new(ErrorKind::Denied, message)
         };
-        let file = File::open(path).map_err(|error| cannot(&error, ""))?;
+        let file = File::open(path).map_err(|error| match Errno::from_io_error(&error) {
+            // The key is not to blame.
+            Some(Errno::MFILE | Errno::NFILE) => {
+                let message = format!(
+                    "cannot open the identity '{}': Too many open files; raise the limit of open files (ulimit -n)",
+                    path.display()
+                );
+                Error::new(ErrorKind::Socket, message)
+            }
+            _ => cannot(&error, ""),
+        })?;
         let metadata = file.metadata().map_err(|error| cannot(&error, ""))?;
         if !metadata.is_file() {
             return Err(cannot(&"it is not a file", ""));

@@ -212,8 +212,7 @@ class Moving(Tree):
             await session.put_async(here, target)
 
     async def _mv_file(self, path1: Any, path2: Any, **_: Any) -> None:
-        if self._intrans:
-            raise UsageError("a transaction holds what is written, and moves nothing; move it before or after")
+        self._not_in_a_transaction("moves nothing")
         source, target = self._split(path1)[1], self._split(path2)[1]
         if source == target:
             await self._entry(source)
@@ -280,6 +279,7 @@ class Moving(Tree):
             return None
         if not recursive:
             return None
+        self._not_in_a_transaction("puts no directories")
         if into and not lpath.endswith("/"):
             target = below(target, os.path.basename(os.path.abspath(lpath)))
         if maxdepth is not None:
@@ -369,6 +369,7 @@ class Moving(Tree):
             return None
         if not recursive:
             return None
+        self._not_in_a_transaction("copies no directories")
         target = inner if into and not text_of(path1).endswith("/") else target
         if target == source or target.startswith(source.rstrip("/") + "/"):
             raise UsageError(f"{source!r} is not copied into itself; choose another place")

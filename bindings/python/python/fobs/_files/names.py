@@ -58,6 +58,16 @@ class Qualified(str):
         return Qualified(str.rstrip(self, chars))
 
 
+def names_server(head: str) -> bool:
+    """Whether the first part of a name has the form that the host of a URL keeps: with a port, or over ssh with a user
+    and a colon.
+    """
+    found = _AUTHORITY.fullmatch(head)
+    if found is None or not found["host"]:
+        return False
+    return bool(found["port"]) or (found["port"] == "" and bool(found["user"]))
+
+
 def split_url(url: str, schemes: tuple[str, ...]) -> tuple[str, str] | None:
     """Authority and decoded path of a URL of these schemes; ``None`` for a name."""
     for scheme in schemes:

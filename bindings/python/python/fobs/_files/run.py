@@ -6,8 +6,10 @@ import asyncio
 import functools
 import inspect
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, async_methods, private
@@ -15,6 +17,7 @@ from fsspec.exceptions import FSTimeoutError
 from fsspec.spec import AbstractFileSystem
 
 from .._errors import UsageError
+from .._job import WAIT_MAX
 from .._session import Session
 
 T = TypeVar("T")
@@ -47,8 +50,11 @@ def run(loop: Any, func: Callable[..., Any], *args: Any, timeout: float | None =
 
     try:
         loop.call_soon_threadsafe(start)
-        if not ended.wait(timeout or None):
-            raise FSTimeoutError
+        end = None if not timeout else time.monotonic() + timeout
+        # In short waits: a signal that arrives as one begins is heard at its end.
+        while not ended.wait(WAIT_MAX if end is None else min(max(end - time.monotonic(), 0), WAIT_MAX)):
+            if end is not None and time.monotonic() >= end:
+                raise FSTimeoutError
     except BaseException:
         loop.call_soon_threadsafe(lambda: tasks[0].cancel() if tasks else ended.set())
         while not ended.is_set():
@@ -123,6 +129,58 @@ def _generator(fs: Any, method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+class _Scope:
+    """The tasks of a call that is about several files, from its beginning to its end."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+    def enter(self) -> None:
+        """Of a task that is about to ask the server for something."""
+        if self.is_over:
+            raise asyncio.CancelledError("the call that this was a part of is over")
+        task = asyncio.current_task()
+        if task is not None:
+            self.tasks.add(task)
+
+    async def end(self) -> None:
+        """Cancels what is left, and waits for its end."""
+        self.is_over = True
+        left = [task for task in self.tasks if task is not asyncio.current_task() and not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.shield(asyncio.wait(left, timeout=_END_WAIT))
+
+
+_scope: ContextVar[_Scope | None] = ContextVar("fobs_scope", default=None)
+
+
+def whole(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """A call about several files: fsspec leaves the others running when it is cancelled or one fails, and they would be
+    delivered after the caller has gone on.
+    """
+
+    @functools.wraps(method)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        if _scope.get() is not None:
+            return await method(*args, **kwargs)
+        scope = _Scope()
+        before = _scope.set(scope)
+        try:
+            return await method(*args, **kwargs)
+        except BaseException:
+            await scope.end()
+            raise
+        finally:
+            _scope.reset(before)
+            # An exception knows this frame, and a task its exception.
+            scope.tasks.clear()
+
+    return call
+
+
 class Pool:
     """Sessions with one server, opened as they are needed; of one event loop."""
 
@@ -137,6 +195,9 @@ class Pool:
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Session]:
         """One of them."""
+        scope = _scope.get()
+        if scope is not None:
+            scope.enter()
         async with self._seats:
             if self._idle:
                 session = self._idle.pop()

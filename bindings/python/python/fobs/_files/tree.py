@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from glob import escape
 from typing import Any
 
 from fsspec.asyn import AsyncFileSystem
@@ -215,7 +217,8 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         sizes = {name: info["size"] for name, info in found.items()}
         return sum(sizes.values()) if total else sizes
 
-    async def _glob(self, path: Any, maxdepth: int | None = None, **kwargs: Any) -> Any:
+    async def _glob(self, path: Any, maxdepth: int | None = None, _literal: str = "", **kwargs: Any) -> Any:
+        # ``_literal`` is the beginning that stands for itself, whatever letters it has.
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
         text, detail = text_of(path), kwargs.pop("detail", False)
@@ -224,7 +227,7 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         if not has_magic(path):
             found = {form + path: await self._info(form + path)} if await self._exists(form + path) else {}
             return found if detail else list(found)
-        first = min(at for letter in "*?[" if (at := path.find(letter)) >= 0)
+        first = min(at for letter in "*?[" if (at := path.find(letter, len(_literal))) >= 0)
         root = path[:first].rpartition("/")[0]
         rest = path[len(root) :].strip("/")
         depth: int | None = rest.count("/") + 1
@@ -237,7 +240,8 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         if not top:
             # Relative to the home directory there, as the pattern is.
             found = {form + normal(name.removeprefix(form)): info for name, info in found.items()}
-        pattern = re.compile(glob_translate(form + path + ("/" if only_dirs else "")))
+        meant = escape(form + _literal) + path[len(_literal) :] + ("/" if only_dirs else "")
+        pattern = re.compile(glob_translate(meant))
         slashed = only_dirs or path.endswith("/**")
         kept = {
             name: info
@@ -281,7 +285,17 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         form, name = self._split(item)
         if is_literal or not has_magic(name) or await self._lexists(form + name):
             return [form + name], False
-        return await self._glob(text_of(item), maxdepth=maxdepth), True
+        return await self._glob(text_of(item), maxdepth=maxdepth, _literal=await self._directory_in(form, name)), True
+
+    async def _directory_in(self, form: str, pattern: str) -> str:
+        """The directory at the beginning of a pattern that exists by its letters, so that none that they match is
+        taken for it.
+        """
+        parts = pattern.split("/")
+        for at, part in enumerate(parts[:-1]):
+            if has_magic(part) and not await self._isdir(form + "/".join(parts[: at + 1])):
+                return "/".join(parts[:at])
+        return "/".join(parts[:-1])
 
     async def _rm(
         self, path: Any, recursive: bool = False, batch_size: int | None = None, maxdepth: int | None = None, **_: Any
@@ -289,6 +303,7 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         """Each once: what lies in a directory that is removed too goes with it."""
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
+        self._not_in_a_transaction("removes nothing")
         meant = await self._meant(path)
         if not meant:
             raise FileNotFoundError(f"nothing is there by the name of {path!r}")
@@ -323,9 +338,11 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
             await self._gone(below(name, entry.name), False, may_be_full=entry.is_dir)
         await self._gone(name, False, may_be_full=True)
 
-    async def _gone(self, name: str, tree: bool, may_be_full: bool = False) -> None:
-        import errno
+    def _not_in_a_transaction(self, does: str) -> None:
+        if self._intrans:
+            raise UsageError(f"a transaction holds files that are written, and {does}; do it before or after")
 
+    async def _gone(self, name: str, tree: bool, may_be_full: bool = False) -> None:
         async with self._session() as session:
             try:
                 await session.rm_async(name, recursive=tree)

@@ -156,9 +156,12 @@ class FobsWriter(io.BufferedIOBase):
         if spool is not None:
             try:
                 spool.close()
-            except (OSError, BufferError):
-                # What a full disk did not take is not wanted any more, and what is still read goes with its reader.
+            except OSError:
+                # What a full disk did not take is not wanted any more.
                 pass
+            except BufferError:
+                # What is still read goes with its reader.
+                spool._file = io.BytesIO()
 
     def commit(self) -> None:
         """Of a transaction, which commits what this delivered to it."""
@@ -167,9 +170,14 @@ class FobsWriter(io.BufferedIOBase):
         self._open_spool()
         return self
 
+    def ended_well(self) -> None:
+        """What is being handled around a block that has ended well does not discard."""
+        self._handled = sys.exc_info()[1]
+
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None:
             self.discard()
+        self.ended_well()
         self.close()
 
     def __del__(self) -> None:
@@ -205,6 +213,7 @@ class Text(io.TextIOWrapper):
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None:
             self._under.discard()
+        self._under.ended_well()
         self.close()
 
     def close(self) -> None:
@@ -213,7 +222,14 @@ class Text(io.TextIOWrapper):
             # Discarded: what waits here is of no use, and cannot be written.
             self.detached()
             return
-        super().close()
+        try:
+            self.flush()
+        except BaseException:
+            # TextIOWrapper would close, and so deliver, what it could not write.
+            self._under.discard()
+            self.detached()
+            raise
+        self._under.close()
 
     def detached(self) -> None:
         """Lets go of what is closed below."""
@@ -263,6 +279,10 @@ class Compressed(io.BufferedIOBase):
         self._done = True
         self._inner.discard()
 
+    def ended_well(self) -> None:
+        """As of the file below."""
+        self._inner.ended_well()
+
     def commit(self) -> None:
         """Of a transaction, which commits what this delivered to it."""
 
@@ -284,6 +304,7 @@ class Compressed(io.BufferedIOBase):
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None:
             self.discard()
+        self.ended_well()
         self.close()
 
     def __del__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Union
 
 from .._errors import CancelledError, IntegrityError
 from .._job import Job
-from .._session import _encode
+from .._values import encode
 from ._access import of_task, session_with
 from ._nodes import Node
 from ._result import ClusterError
@@ -69,7 +69,7 @@ def announce(node: Node, names: Sequence[str]) -> Announced:
     with session_with(node) as session:
         for at in range(0, len(names), _BATCH):
             batch = list(names[at : at + _BATCH])
-            job: Job[list[Any]] = session._job(session._core.hash([_encode(n) for n in batch], PIECE), list)
+            job: Job[list[Any]] = session._job(session._core.hash([encode(n) for n in batch], PIECE), list)
             found = job.wait(progress=lambda _: check())
             for name, one in zip(batch, found, strict=True):
                 if isinstance(one, str):

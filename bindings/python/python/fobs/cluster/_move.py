@@ -13,8 +13,10 @@ from typing import Literal
 from .. import _fobs
 from .._errors import CancelledError, IntegrityError, PartialError, UsageError
 from .._job import Job, transferred
-from .._session import Session, _encode, _options, _paths
+from .._options import named
+from .._session import Session
 from .._types import Progress, Result
+from .._values import encode, paths_of
 from ._access import Access, Local, Remote, access_to, of_task, session_with
 from ._agree import Hashed
 from ._nodes import Node
@@ -226,18 +228,18 @@ def _copy_group(
     directory: str,
     names: tuple[str, ...],
 ) -> tuple[Result, Job[Result], dict[str, str]]:
-    options = _options({**assignment.other.options, "recursive": True, "preserve": True})
+    options = named({**assignment.other.options, "recursive": True, "preserve": True})
     roots: dict[str, str] = {}
     core = session._core
     if assignment.way == "pull":
         local.make_directories(directory)
-        paths = [_encode(join(directory, name)) for name in names]
-        raw = core.get(paths, _encode(local.path(directory)), options)
+        paths = [encode(join(directory, name)) for name in names]
+        raw = core.get(paths, encode(local.path(directory)), options)
     else:
         if directory:
             session.mkdir(directory, parents=True, exist_ok=True)
-        paths = _paths([local.path(join(directory, name)) for name in names])
-        raw = core.put(paths, _encode(directory), options)
+        paths = paths_of([local.path(join(directory, name)) for name in names])
+        raw = core.put(paths, encode(directory), options)
     job = session._job(raw, transferred)
 
     def take_roots() -> None:
@@ -296,10 +298,10 @@ def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:
         resumed = shard.bytes - sum(end - start for start, end in runs)
         watch.before, watch.resumed, why = resumed, resumed, ""
         for start, end in runs:
-            options = _options(dict(assignment.other.options))
+            options = named(dict(assignment.other.options))
             expected = None if agreed is None else agreed.expected(start, end)
             raw = session._core.get_part(
-                _encode(file.name), _encode(path), _encode(journal), start, end, PIECE, expected, options
+                encode(file.name), encode(path), encode(journal), start, end, PIECE, expected, options
             )
             job = session._job(raw, int)
             count = job.wait(progress=watch)

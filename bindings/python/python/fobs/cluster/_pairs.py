@@ -15,7 +15,7 @@ from .._errors import (
     ProtocolError,
     RemoteMissingError,
     SocketError,
-    SourceNotFoundError,
+    SourceError,
     SshError,
     TransferTimeoutError,
 )
@@ -198,7 +198,7 @@ class Pairs:
 
 def blame(pair: Pair, error: BaseException) -> NodeState:
     """The node that an error speaks of."""
-    if isinstance(error, (SourceNotFoundError, IntegrityError)):
+    if isinstance(error, (SourceError, IntegrityError)):
         return pair.source
     if isinstance(error, (DestinationError, FileError)):
         return pair.destination

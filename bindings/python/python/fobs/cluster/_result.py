@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .._errors import Error, FileError, SourceNotFoundError
+from .._errors import Error, FileError, SourceError
 from . import _report
 
 
@@ -26,7 +26,7 @@ class ClusterError(Error):
         if isinstance(cause, Error):
             self.code, self.exit_code = cause.code, cause.exit_code
         elif isinstance(cause, (FileNotFoundError, NotADirectoryError, PermissionError)):
-            self.code, self.exit_code = SourceNotFoundError.code, SourceNotFoundError.exit_code
+            self.code, self.exit_code = SourceError.code, SourceError.exit_code
         elif isinstance(cause, OSError):
             self.code, self.exit_code = FileError.code, FileError.exit_code
 
