@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Links, one, target_of};
+use super::{Links, one, target_of_held};
 use crate::stat::kind;
 
 /// Most links that are followed, as the kernel's limit (path_resolution(7)).
@@ -91,7 +91,7 @@ impl Walk<'_> {
         if !self.within.follows() || self.links > LINKS_MAX {
             return Err(Errno::LOOP);
         }
-        let target = target_of(link)?;
+        let target = target_of_held(link)?;
         let is_directory = target.ends_with(b"/");
         self.prepend(&target)?;
         if is_directory && self.rest.is_empty() {
