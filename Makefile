@@ -40,6 +40,7 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	scripts/test-adapters.sh
 	scripts/test-python-long.sh
 	$(MAKE) hostile
+	$(MAKE) neighbour
 	$(MAKE) bench-python
 
 .PHONY: dist
@@ -77,6 +78,10 @@ crash: build lab ## kill either side of real copies 300 times, go on with them, 
 hostile: build lab ## play hostile clients against a server: every named attack and 24,000 cases (6 minutes and the build)
 	$(CARGO) build --release --locked -p fobs-daemon --features hostile --example hostile
 	$(LAB) hostile --fobs $(FOBS)
+
+.PHONY: neighbour
+neighbour: build lab ## have another user of the receiving host meddle with 2,000 copies, as root (about 20 minutes)
+	$(LAB) hostile --fobs $(FOBS) --neighbour 2000
 
 .PHONY: msrv
 msrv: ## build with the minimum Rust version of Cargo.toml

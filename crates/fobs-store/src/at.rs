@@ -2,6 +2,10 @@
 //!
 //! A name is a [`Component`], so it stays in its directory, and no call but [`open_beneath`] resolves a path.
 //! That one stays below its directory whatever the path is. No call follows a link at the name.
+//!
+//! By a name something is opened, looked at, made, renamed or removed, and nothing else: what gets a mode, an
+//! owner, an attribute, a time or another name is held open, so that it is what was looked at (`cargo xtask
+//! tidy` knows the functions here that take a name).
 
 mod steps;
 
@@ -9,7 +13,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use rustix::fs::{
-    self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timestamps, Uid,
+    self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags,
+    Timestamps, Uid,
 };
 use rustix::io::Errno;
 
@@ -101,11 +106,6 @@ fn one(directory: BorrowedFd<'_>, name: &[u8], flags: OFlags, mode: Mode) -> Res
     fs::openat(directory, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
 }
 
-/// The target of a link that is open.
-fn target_of(link: &OwnedFd) -> Result<Vec<u8>, Errno> {
-    Ok(fs::readlinkat(link, b"".as_slice(), Vec::with_capacity(256))?.into_bytes())
-}
-
 /// Opens a path that this process's own user named, relative to the working directory.
 pub(super) fn open_ambient(path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     fs::openat(CWD, or_dot(path), flags | OFlags::CLOEXEC, Mode::empty())
@@ -180,14 +180,17 @@ pub(super) fn move_to_new(
     fs::renameat_with(from, name.as_bytes(), to, new.as_bytes(), RenameFlags::NOREPLACE)
 }
 
-/// Gives what has the name `from` one more name, a link itself and not what it leads to.
-pub(super) fn link(
-    from: impl AsFd,
-    name: Component<'_>,
-    to: impl AsFd,
-    new: Component<'_>,
-) -> Result<(), Errno> {
-    fs::linkat(from, name.as_bytes(), to, new.as_bytes(), AtFlags::empty())
+/// Gives what is held one more name, a link itself and not what it leads to.
+///
+/// # Errors
+/// `EXIST` if something has the name, `NOENT` if what is held has no name any more.
+pub(super) fn link_held(held: impl AsFd, to: impl AsFd, new: Component<'_>) -> Result<(), Errno> {
+    let held = held.as_fd();
+    match fs::linkat(CWD, place_of(held), to.as_fd(), new.as_bytes(), AtFlags::SYMLINK_FOLLOW) {
+        // Without `/proc`; by descriptor alone only root may.
+        Err(Errno::NOENT) => fs::linkat(held, "", to, new.as_bytes(), AtFlags::EMPTY_PATH),
+        linked => linked,
+    }
 }
 
 /// Makes a symbolic link to any target, which is not looked at.
@@ -211,19 +214,43 @@ pub(super) fn make_directory(directory: impl AsFd, name: Component<'_>, mode: Mo
     fs::mkdirat(directory, name.as_bytes(), mode)
 }
 
-/// Sets the times of what has the name.
-pub(super) fn set_times(directory: impl AsFd, name: Component<'_>, times: &Timestamps) -> Result<(), Errno> {
-    fs::utimensat(directory, name.as_bytes(), times, AtFlags::SYMLINK_NOFOLLOW)
-}
-
 /// Sets the times of a directory that may be open for lookups only.
 pub(super) fn set_own_times(directory: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
     fs::utimensat(directory, ".", times, AtFlags::empty())
 }
 
-/// Sets the times of a file that is open for lookups only, whatever became of its name: by way of `/proc`.
+/// Sets the times of a file, or of a link itself, that is open for lookups only.
 pub(super) fn set_times_of_held(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Errno> {
-    fs::utimensat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), times, AtFlags::empty())
+    fs::utimensat(CWD, place_of(file), times, AtFlags::empty())
+}
+
+/// Opens what has the name for lookups only, a link itself and not what it leads to.
+pub(super) fn hold(directory: impl AsFd, name: Component<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    open_beneath(directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse)
+}
+
+/// Opens what is held for reading or writing: the same file, whatever became of its name.
+pub(super) fn reopen(held: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fs::openat(CWD, place_of(held), flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The target of a symbolic link that is held.
+pub(super) fn target_of_held(held: impl AsFd) -> Result<Vec<u8>, Errno> {
+    Ok(fs::readlinkat(held, "", Vec::with_capacity(256))?.into_bytes())
+}
+
+/// When a file was made, seconds and nanoseconds since 1970; `None` where its file system does not say.
+pub(super) fn birth(held: impl AsFd) -> Option<(i64, u32)> {
+    let known = fs::statx(held, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let says = StatxFlags::from_bits_retain(known.stx_mask).contains(StatxFlags::BTIME);
+    says.then_some((known.stx_btime.tv_sec, known.stx_btime.tv_nsec))
+}
+
+/// Where `/proc` leads to what is held, whatever became of its name. Calls that refuse a descriptor that is
+/// open for lookups only go this way; the last step follows no symbolic link, and is one even to a link.
+pub(super) fn place_of(held: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", held.as_fd().as_raw_fd())
 }
 
 /// Whether this process may make names in a directory that may be open for lookups only.

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
 use super::at;
@@ -41,18 +41,18 @@ impl Backups {
     /// Keeps what has the name, unless it is a directory, under its backup's name too, so that it always has
     /// one. To be called before it is replaced.
     pub(super) fn keep(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
-        match at::stat(directory, name) {
-            Ok(stat) if kind(&stat) != FileType::Directory => {}
+        let held = match at::hold(directory, name) {
+            Ok(held) if kind(&fstat(&held)?) != FileType::Directory => held,
             Ok(_) | Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(errno),
-        }
+        };
         let backup = self.suffix.of(name)?;
         self.remember(path);
         match at::unlink(directory, backup.as_component()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
-        match at::link(directory, name, directory, backup.as_component()) {
+        match at::link_held(&held, directory, backup.as_component()) {
             // No file system has several names for everything.
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
                 at::rename(directory, name, backup.as_component())

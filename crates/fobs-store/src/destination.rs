@@ -5,10 +5,10 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
 use super::at;
 use super::beneath::{Base, HOLD_DIRECTORY, kind, reason, sentence};
+use super::held::is_trusted;
 use super::journal::is_interrupted;
 use super::source::SourceShape;
 use fobs_filter::path;
@@ -88,16 +88,12 @@ fn existing_place(
         FileType::RegularFile => split_place(base, destination),
         // Not for clients of a daemon, and not where another user would read what is written.
         FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) && is_trusted(&stat) => {
-            let device = base.open_place(destination, OFlags::WRONLY | OFlags::NOCTTY);
+            // The one that was looked at: by its name it could be another one by now.
+            let device = at::reopen(&existing, OFlags::WRONLY | OFlags::NOCTTY);
             device.map(|device| Place::Device(device.into())).map_err(|errno| refused(destination, errno))
         }
         _ => Err(unusable(format!("cannot replace '{shown}': it is not a regular file; name another path"))),
     }
-}
-
-/// Whether a device or fifo is root's or this user's.
-fn is_trusted(stat: &fs::Stat) -> bool {
-    stat.st_uid == 0 || stat.st_uid == geteuid().as_raw()
 }
 
 fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {

@@ -22,6 +22,12 @@ pub(super) fn sentence(what: &str, path: &[u8], errno: Errno) -> String {
                  out) or a '..' that is not followed"
             );
         }
+        Errno::STALE => {
+            return format!(
+                "cannot {what} '{shown}': another program exchanged it meanwhile; copy it again, or see who else \
+                 may write in its directory"
+            );
+        }
         Errno::NOTDIR => "a part of the path is not a directory",
         Errno::IO => "check the disk",
         Errno::MFILE | Errno::NFILE => "raise the limit of open files (ulimit -n)",

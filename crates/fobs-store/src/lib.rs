@@ -40,6 +40,7 @@ mod destination;
 mod errno;
 pub mod expand;
 mod extraneous;
+mod held;
 mod identity;
 mod input;
 mod journal;

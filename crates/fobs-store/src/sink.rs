@@ -73,6 +73,8 @@ pub struct Sink {
     bytes: u64,
     others: OtherEntries,
     naming: Naming,
+    /// For the user.
+    notices: Vec<String>,
 }
 
 enum Target {
@@ -134,12 +136,16 @@ impl Sink {
         };
         let bases = spec.open_bases(name.as_deref())?;
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
-        let journal = open_journal(&spec, &directory, name.as_deref())?;
+        let mut notices = Vec::new();
+        let journal = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
         let naming = Naming::new(&spec.destination, name.is_some());
         let mut tree = Tree::new(directory, name, applier, spec.fsync, journal).under(spec.terms);
         tree.begin_from(before);
+        if spec.preserve.hard_links {
+            tree.keep_first_names(&spec.budget);
+        }
         let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve, &spec.budget).with(bases);
-        sink.naming = naming;
+        (sink.naming, sink.notices) = (naming, notices);
         sink.terms = spec.terms;
         Ok(sink)
     }
@@ -165,6 +171,7 @@ impl Sink {
             bytes: 0,
             others: OtherEntries::default(),
             naming: Naming::default(),
+            notices: Vec::new(),
         }
     }
 
@@ -395,6 +402,9 @@ impl CurrentFile {
     /// As the journal records it; `None` while there is nothing to record.
     fn partial(&self) -> Option<PartialFile<'_>> {
         let Storing::File(placing) = &self.storing else { return None };
+        if !placing.is_found_again {
+            return None;
+        }
         Some(PartialFile {
             path: &self.path,
             place: &placing.place,

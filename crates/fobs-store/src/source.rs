@@ -390,7 +390,7 @@ impl Source {
             }
         }
         match entry {
-            Entry::Directory { path } => {
+            Entry::Directory { path, .. } => {
                 Record::Directory { path: &path }.encode(&mut self.records);
                 self.root.directory(&path);
             }

@@ -1,18 +1,16 @@
 //! Files under a temporary name in their own directory until they are complete (and links until they are in
 //! place).
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, pwrite};
 
 use super::at;
-use super::at::open_beneath;
-use super::attributes::{
-    Applier, Attributes, HOLD, Handle, ModeNow, Modes, Unkept, Unset, open_handle, timestamps,
-};
-use super::beneath::{Links, kind};
+use super::attributes::{Applier, Attributes, Handle, ModeNow, Modes, Unkept, Unset, open_handle};
+use super::beneath::kind;
+use super::held::{Inode, is_trusted, may_be_put_there};
 use super::own::{OWN_MODE, is_marked, open_own};
 use super::stat::Meta;
 use fobs_model::options::Overwrite;
@@ -20,6 +18,9 @@ use fobs_model::options::Overwrite;
 #[cfg(test)]
 pub(super) mod faults;
 mod names;
+mod thing;
+
+pub(super) use thing::{Placed, Thing, is_made_here, place};
 
 pub(super) use names::{Names, random_suffix, temporary_path};
 
@@ -28,6 +29,8 @@ use fobs_model::name::{Component, ComponentBuf};
 
 /// Smallest file that is preallocated, bytes: below, the call costs more than a contiguous extent saves.
 const PREALLOCATE_MIN: u64 = 1 << 20;
+/// Bits of a mode with which a file may be written.
+const WRITE_BITS: u32 = 0o222;
 /// File system type of tmpfs in `statfs` (`linux/magic.h`).
 const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
@@ -35,6 +38,8 @@ const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 struct Temporary {
     directory: Arc<OwnedFd>,
     name: ComponentBuf,
+    /// What has the name, which another user who may write in the directory can give to something else.
+    held: Arc<OwnedFd>,
     in_place: bool,
 }
 
@@ -56,8 +61,13 @@ impl Temporary {
             return Err(Errno::BUSY);
         }
         at::rename(&self.directory, self.name.as_component(), to)?;
+        self.has_moved(to)
+    }
+
+    /// `STALE` if something else was moved: another user exchanged it in a directory that is also theirs.
+    fn has_moved(&mut self, to: Component<'_>) -> Result<(), Errno> {
         self.in_place = true;
-        Ok(())
+        Inode::of_held(&self.held)?.has_name(&self.directory, to)
     }
 
     /// Moves it to `to` if that does not exist.
@@ -65,14 +75,13 @@ impl Temporary {
         #[cfg(test)]
         faults::strike(faults::Call::RenameToNew)?;
         at::rename_new(&self.directory, self.name.as_component(), to)?;
-        self.in_place = true;
-        Ok(())
+        self.has_moved(to)
     }
 
     /// Likewise, on a file system that cannot `rename` so: by one more name, which never replaces one.
     fn link_to_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
         // On drop the temporary name goes.
-        at::link(&self.directory, self.name.as_component(), &self.directory, to)
+        at::link_held(&self.held, &self.directory, to)
     }
 
     /// Moves it to `to`, where what has that name stays.
@@ -89,6 +98,12 @@ impl Temporary {
             Err(Errno::NOENT) => Ok(Replaced::Nothing),
             Err(errno) => Err(errno),
             Ok(stat) => match kind(&stat) {
+                FileType::RegularFile if !is_trusted(&stat) => {
+                    Ok(Replaced::Doubtful { mode: stat.st_mode, kept: 0 })
+                }
+                FileType::RegularFile if may_be_put_there(&self.directory, &stat) => {
+                    Ok(Replaced::Doubtful { mode: stat.st_mode, kept: WRITE_BITS })
+                }
                 FileType::RegularFile => Ok(Replaced::File { mode: stat.st_mode }),
                 FileType::Symlink => Ok(Replaced::Nothing),
                 FileType::Directory => Err(Errno::ISDIR),
@@ -109,10 +124,14 @@ impl Temporary {
         &self,
         to: Component<'_>,
         is_special: bool,
+        meta: Meta,
         applier: &Applier,
     ) -> Result<Option<u32>, Errno> {
         match (self.replaced(to, applier)?, applier.keeping.modes) {
             (Replaced::File { mode }, Modes::Ordinary { .. }) => Ok(Some(mode & 0o777)),
+            (Replaced::Doubtful { mode, kept }, Modes::Ordinary { umask }) => {
+                Ok(Some(mode & (meta.mode & !umask | kept) & 0o777))
+            }
             (Replaced::Special { mode }, Modes::Ordinary { .. }) if is_special => Ok(Some(mode & 0o777)),
             _ => Ok(None),
         }
@@ -124,6 +143,9 @@ enum Replaced {
     Nothing,
     /// A file with this mode.
     File { mode: u32 },
+    /// A file that is a third user's, or was put there by one: what it lets others do is no reason to let
+    /// them do it here, but for these bits.
+    Doubtful { mode: u32, kept: u32 },
     /// A device, fifo or socket with this mode.
     Special { mode: u32 },
 }
@@ -165,9 +187,10 @@ impl TemporaryFile {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let made = names.make(&directory, name, |name| open_own(&directory, name, flags));
         let (name, file) = made?;
-        let temporary = Temporary { directory, name, in_place: false };
+        let file = Arc::new(file);
+        let temporary = Temporary { directory, name, held: Arc::clone(&file), in_place: false };
         let reserved = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };
-        Ok(TemporaryFile { file: Arc::new(file), temporary, may_be_longer: reserved > 0 })
+        Ok(TemporaryFile { file, temporary, may_be_longer: reserved > 0 })
     }
 
     /// Goes on with the temporary file of `name`, in a journalled transfer, or, where names may be replaced,
@@ -177,25 +200,24 @@ impl TemporaryFile {
         directory: Arc<OwnedFd>,
         name: Component<'_>,
         overwrite: Overwrite,
-        is_meant: impl Fn(&Stat) -> bool,
+        is_meant: impl Fn(&OwnedFd) -> bool,
     ) -> Result<Option<TemporaryFile>, Errno> {
         let part = temporary(name, suffix);
-        let temporary = part.as_component();
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        if !is_file(&directory, temporary, &is_meant)? {
-            if overwrite == Overwrite::Refuse || !is_file(&directory, name, &is_meant)? {
-                return Ok(None);
-            }
+        let held = match meant(&directory, part.as_component(), &is_meant)? {
+            Some(held) => held,
+            None if overwrite == Overwrite::Refuse => return Ok(None),
             // It was complete once, or is another program's.
-            at::rename(&directory, name, temporary)?;
-            make_private(&directory, temporary, &is_meant)?;
-        }
-        let file = open_beneath(&directory, temporary.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
-        if !is_meant(&fs::fstat(&file)?) {
-            return Ok(None);
-        }
-        let temporary = Temporary { directory, name: part, in_place: false };
-        Ok(Some(TemporaryFile { file: Arc::new(file), temporary, may_be_longer: true }))
+            None => match meant(&directory, name, &is_meant)? {
+                Some(held) => {
+                    take_back(&directory, name, part.as_component(), &held)?;
+                    held
+                }
+                None => return Ok(None),
+            },
+        };
+        let file = Arc::new(at::reopen(&held, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?);
+        let temporary = Temporary { directory, name: part, held: Arc::clone(&file), in_place: false };
+        Ok(Some(TemporaryFile { file, temporary, may_be_longer: true }))
     }
 
     /// Writes all of `data` at `offset`.
@@ -214,6 +236,11 @@ impl TemporaryFile {
             }
         }
         Ok(())
+    }
+
+    /// The end of its temporary name.
+    pub(super) fn suffix(&self) -> Option<Suffix> {
+        suffix_in(self.temporary.name.as_bytes())
     }
 
     /// Its directory.
@@ -257,10 +284,7 @@ impl TemporaryFile {
             Err(Errno::EXIST) if replaces => self.temporary.rename(name),
             Err(Errno::INVAL | Errno::NOSYS) if replaces => self.temporary.rename(name),
             // A file system without this kind of rename; the temporary name goes on drop.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                let directory = &*self.temporary.directory;
-                at::link(directory, self.temporary.name.as_component(), directory, name)
-            }
+            Err(Errno::INVAL | Errno::NOSYS) => self.temporary.link_to_new(name),
             renamed => renamed,
         }
     }
@@ -295,7 +319,7 @@ impl TemporaryFile {
             Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
         }
-        if let Some(mode) = self.temporary.kept_mode(name, false, applier)? {
+        if let Some(mode) = self.temporary.kept_mode(name, false, meta, applier)? {
             kept = kept.and(set_mode(open_handle(&*self.file), mode));
         }
         self.temporary.rename(name)?;
@@ -303,102 +327,35 @@ impl TemporaryFile {
     }
 }
 
-/// Whether `name` is a regular file that `is_meant`.
-fn is_file(
+/// Holds what has the name, if it `is_meant`.
+fn meant(
     directory: &OwnedFd,
     name: Component<'_>,
-    is_meant: impl Fn(&Stat) -> bool,
-) -> Result<bool, Errno> {
-    match at::stat(directory, name) {
-        Ok(stat) => Ok(kind(&stat) == FileType::RegularFile && is_meant(&stat)),
-        Err(Errno::NOENT) => Ok(false),
+    is_meant: impl Fn(&OwnedFd) -> bool,
+) -> Result<Option<OwnedFd>, Errno> {
+    match at::hold(directory, name) {
+        Ok(held) => Ok(Some(held).filter(is_meant)),
+        // A link is not followed, so it is held: `LOOP` does not come.
+        Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
 }
 
-/// Gives a file the mode of temporary ones; it may have none that lets us open it.
-fn make_private(
+/// Gives a file that has its name already its temporary one again, and the mode of temporary ones; it may
+/// have none that lets us open it.
+fn take_back(
     directory: &OwnedFd,
     name: Component<'_>,
-    is_meant: impl Fn(&Stat) -> bool,
+    temporary: Component<'_>,
+    held: &OwnedFd,
 ) -> Result<(), Errno> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW;
-    let file = open_beneath(directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
-    if !is_meant(&fs::fstat(&file)?) {
-        return Err(Errno::STALE);
+    at::rename(directory, name, temporary)?;
+    if let Err(errno) = Inode::of_held(held)?.has_name(directory, temporary) {
+        // Something else had the name by now, and gets it back.
+        let _ = at::rename_new(directory, temporary, name);
+        return Err(errno);
     }
-    // By way of /proc, because such a handle cannot be changed itself, and the name may be a link by now.
-    let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
-    fs::chmod(handle, Mode::from_raw_mode(OWN_MODE))
-}
-
-/// What is moved to its name in one step, when it has all that it is to have.
-pub(super) enum Thing<'a> {
-    /// A symbolic link to this target.
-    Symlink(&'a [u8]),
-    /// A device, fifo or socket, and the device's number.
-    Special(FileType, u64),
-    /// One more name of the file of this name in this directory.
-    Name(&'a OwnedFd, Component<'a>),
-}
-
-/// Makes something other than a file under a temporary name and moves it to `name`. `Ok(Err(_))`: it is
-/// there, but not all that is kept could be set.
-pub(super) fn place(
-    names: &mut Names,
-    directory: &Arc<OwnedFd>,
-    name: Component<'_>,
-    thing: &Thing<'_>,
-    meta: Meta,
-    attributes: Option<&Attributes>,
-    applier: &Applier,
-) -> Result<Result<(), Unset>, Errno> {
-    let mode = Mode::from_raw_mode(OWN_MODE & 0o777);
-    let (made, ()) = names.make(directory, name, |made| match thing {
-        Thing::Symlink(target) => at::symlink(target, directory, made),
-        Thing::Special(kind, device) => at::make_node(directory, made, *kind, mode, *device),
-        Thing::Name(from, name) => at::link(from, *name, directory, made),
-    })?;
-    let mut temporary = Temporary { directory: Arc::clone(directory), name: made, in_place: false };
-    let hold =
-        |name: &ComponentBuf| open_beneath(directory, name.as_bytes(), HOLD, Mode::empty(), Links::Refuse);
-    let mut kept = match thing {
-        Thing::Symlink(_) => {
-            if applier.keeping.times {
-                // The time of a link does not matter enough to fail.
-                let times = timestamps(meta);
-                let _ = at::set_times(directory, temporary.name.as_component(), &times);
-            }
-            match attributes {
-                Some(attributes) => {
-                    applier.dress_link(Handle::Held(hold(&temporary.name)?.as_fd()), attributes)
-                }
-                None => Ok(()),
-            }
-        }
-        Thing::Special(..) => {
-            let held = hold(&temporary.name)?;
-            applier.dress(Handle::Held(held.as_fd()), ModeNow::Unknown, meta, attributes)
-        }
-        // Its first name has it all.
-        Thing::Name(..) => Ok(()),
-    };
-    if applier.keeping.overwrite == Overwrite::Refuse {
-        return temporary.take_new(name).map(|()| kept);
-    }
-    match temporary.rename_to_new(name) {
-        Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {
-            let is_special = matches!(thing, Thing::Special(..));
-            if let (true, Some(mode)) = (is_special, temporary.kept_mode(name, is_special, applier)?) {
-                kept = kept.and(set_mode(Handle::Held(hold(&temporary.name)?.as_fd()), mode));
-            }
-            temporary.rename(name)?;
-            // A rename of one name of a file to another leaves both: the temporary one is removed.
-            temporary.in_place = !matches!(thing, Thing::Name(..));
-        }
-        result => result?,
-    }
-    Ok(kept)
+    Handle::Held(held.as_fd()).set_mode(OWN_MODE)
 }
 
 fn set_mode(file: Handle<'_>, mode: u32) -> Result<(), Unset> {

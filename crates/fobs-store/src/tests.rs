@@ -7,6 +7,7 @@ mod hostile;
 mod hostile_server;
 mod journals;
 mod kept;
+mod neighbour;
 mod privileges;
 mod round_trip;
 mod sources;

@@ -1,6 +1,9 @@
 //! The destination tree: directories, links and files, all opened below one directory.
 
+mod directories;
+mod entrances;
 mod files;
+mod first_names;
 mod terms;
 
 use std::borrow::Cow;
@@ -8,9 +11,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+pub(crate) use self::entrances::Entrances;
+pub(crate) use self::first_names::FirstNames;
 use self::terms::veiled;
 use super::at;
 use super::at::open_beneath;
@@ -18,10 +23,11 @@ use super::attributes::{Applier, Attributes, ModeNow, Modes, Unkept, Unset, open
 use super::backups::Backups;
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
+use super::held::Inode;
 use super::journal::Journal;
 pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
-use super::temporary::{Names, TemporaryFile, Thing, place};
+use super::temporary::{Names, Placed, TemporaryFile, Thing, is_made_here, place};
 use super::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
@@ -59,6 +65,8 @@ pub(super) struct Placing {
     pub(super) file: TemporaryFile,
     /// Its path below the tree's top, once it is complete.
     pub(super) place: Vec<u8>,
+    /// Whether a later run finds it: by the suffix of the journal.
+    pub(super) is_found_again: bool,
 }
 
 /// The destination's tree.
@@ -92,6 +100,10 @@ pub(super) struct Tree {
     before: Option<Meta>,
     /// On which terms it is stored.
     terms: Terms,
+    /// Which files the first names of several are.
+    first_names: FirstNames,
+    /// Which directories the survey saw; `None` without one.
+    entrances: Option<Entrances>,
 }
 
 /// How paths in the transfer map to paths at the destination.
@@ -105,6 +117,8 @@ enum Naming {
 struct Level {
     path: Vec<u8>,
     state: LevelState,
+    /// Its path below the tree's top, and which directory that was when it began; `None` where it failed.
+    entered: Option<(Vec<u8>, Inode)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +155,8 @@ impl Tree {
             top_meta: None,
             before: None,
             terms: Terms::default(),
+            first_names: FirstNames::default(),
+            entrances: None,
         }
     }
 
@@ -165,11 +181,27 @@ impl Tree {
         self.leaves_directory_times = sync.rules.omit_directory_times;
         self.leaves_link_times = sync.rules.omit_link_times;
         self.leaves_top = sync.leaves_top();
+        self.entrances = Some(Entrances::within(budget));
+    }
+
+    /// Where to put which directories were seen.
+    pub(super) fn entrances(&self) -> Option<Entrances> {
+        self.entrances.clone()
     }
 
     /// Whether the one source gets a name of its own.
     pub(super) fn is_one_name(&self) -> bool {
         matches!(self.naming, Naming::First { .. })
+    }
+
+    /// Keeps hard links, and so which files the first names are.
+    pub(super) fn keep_first_names(&mut self, budget: &MemoryBudget) {
+        self.first_names = FirstNames::within(budget);
+    }
+
+    /// Which files the first names are.
+    pub(super) fn first_names(&self) -> FirstNames {
+        self.first_names.clone()
     }
 
     /// The backups that are made, if any are.
@@ -204,115 +236,6 @@ impl Tree {
             Naming::First { name, .. } => Some(name.clone()),
         };
         View::new(Arc::clone(&self.top), name).before(self.before)
-    }
-
-    /// A directory begins.
-    pub(super) fn directory(&mut self, cleared: Clearance<'_>) -> Attempt<()> {
-        let path = cleared.path();
-        if self.levels.last().is_some_and(|outer| !path::is_inside(path, &outer.path)) {
-            return Err(protocol("a directory begins outside the one that is open").into());
-        }
-        let made = self.check_skipped(path).and_then(|()| self.make_directory(path));
-        let state = *made.as_ref().unwrap_or(&LevelState::Skipped);
-        self.levels.push(Level { path: path.to_vec(), state });
-        made.map(|_| ())
-    }
-
-    fn make_directory(&mut self, path: &[u8]) -> Attempt<LevelState> {
-        let place = self.place(path)?.into_owned();
-        let give_up = |message| Err(Trouble::Path(format!("{message}; what lies in it is left out")));
-        if !place.is_empty() {
-            let made = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
-                let parent = self.hold(parent)?;
-                self.names_in(&parent)?;
-                at::make_directory(parent, name, Mode::from_raw_mode(DIRECTORY_MODE))
-            });
-            match made {
-                Ok(()) => return Ok(LevelState::Created),
-                Err(Errno::EXIST) => {}
-                Err(errno) => return give_up(veiled(self.terms, "make the directory", path, errno)),
-            }
-        }
-        match self.hold(&place) {
-            Ok(existing) => {
-                if !(self.leaves_top && place.is_empty()) {
-                    self.make_writable(&existing);
-                }
-                Ok(LevelState::Existing)
-            }
-            Err(errno @ Errno::NOTDIR) => {
-                let shown = show(&place);
-                let message = match self.terms.sight {
-                    Sight::Own => veiled(self.terms, "make the directory", path, errno),
-                    Sight::Whole => format!(
-                        "cannot make the directory '{shown}': there is something else of that name; move it away"
-                    ),
-                };
-                match self.naming {
-                    // The destination itself: nothing can be stored.
-                    Naming::First { .. } if !place.contains(&b'/') => {
-                        Err(Error::new(ErrorKind::Destination, message).into())
-                    }
-                    _ => give_up(message),
-                }
-            }
-            Err(errno) => give_up(veiled(self.terms, "enter the directory", path, errno)),
-        }
-    }
-
-    /// With `-p`, makes a directory writable that an earlier copy left read-only; its mode is set at its end.
-    fn make_writable(&self, directory: &OwnedFd) {
-        let Modes::Exact = self.applier.keeping.modes else { return };
-        let Ok(stat) = fs::fstat(directory) else { return };
-        let mode = stat.st_mode & 0o7777;
-        if mode & DIRECTORY_MODE != DIRECTORY_MODE {
-            // If that fails, so do the writes in it, with a reason.
-            let _ = open_self(directory)
-                .and_then(|it| fs::fchmod(it, Mode::from_raw_mode(mode | DIRECTORY_MODE)));
-        }
-    }
-
-    /// Ends the innermost directory.
-    pub(super) fn directory_end(
-        &mut self,
-        cleared: Clearance<'_>,
-        meta: Meta,
-        attributes: Option<&Attributes>,
-    ) -> Attempt<()> {
-        let path = cleared.path();
-        let level = self.levels.pop().filter(|level| level.path == path);
-        let Some(level) = level else {
-            return Err(protocol("a directory ends that is not the one open").into());
-        };
-        if self.leaves_top && path.is_empty() {
-            return Ok(());
-        }
-        let mode_now = match (level.state, self.applier.keeping.modes) {
-            (LevelState::Skipped, _) => return Err(Trouble::Skipped),
-            (LevelState::Existing, _) if self.terms.overwrite == Overwrite::Refuse => return Ok(()),
-            (LevelState::Existing, Modes::Ordinary { .. })
-                if !self.applier.keeping.times && attributes.is_none() =>
-            {
-                return Ok(());
-            }
-            (LevelState::Existing, Modes::Ordinary { .. }) => ModeNow::Stays,
-            (LevelState::Existing, Modes::Exact) => ModeNow::Unknown,
-            (LevelState::Created, _) => ModeNow::Is(DIRECTORY_MODE),
-        };
-        let place = self.place(path)?.into_owned();
-        let directory = self
-            .hold(&place)
-            .and_then(|directory| open_self(&directory))
-            .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))?;
-        if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
-            self.top_meta = Some(meta);
-        }
-        let set = if self.leaves_directory_times {
-            self.applier.dress_without_time(open_handle(&directory), mode_now, meta, attributes)
-        } else {
-            self.applier.dress(open_handle(&directory), mode_now, meta, attributes)
-        };
-        set.map_err(|unset| not_set(&unset, path))
     }
 
     /// Makes a symbolic link.
@@ -361,13 +284,15 @@ impl Tree {
         let path = cleared.path();
         self.check_skipped(target)?;
         let from = self.place_of_file(target)?.into_owned();
-        let found = path::split_name(&from)
+        let held = path::split_name(&from)
             .map_err(Errno::from)
-            .and_then(|(parent, name)| self.hold(parent).map(|parent| (parent, name)));
-        let (parent, name) = found
-            .map_err(|errno| Trouble::Path(veiled(self.terms, "find the first name of", path, errno)))?;
+            .and_then(|(parent, name)| at::hold(&*self.hold(parent)?, name))
+            .and_then(|held| fs::fstat(&held).map(|stat| (held, stat)));
+        let (held, stat) =
+            held.map_err(|errno| Trouble::Path(veiled(self.terms, "find the first name of", path, errno)))?;
+        self.check_first_name(path, target, &stat)?;
         // A directory's names are not files; the kernel refuses other links to one by itself.
-        self.make(path, "make the hard link", &Thing::Name(&parent, name), Meta::default(), None)
+        self.make(path, "make the hard link", &Thing::Name(&held), Meta::default(), None)
     }
 
     fn make(
@@ -385,11 +310,16 @@ impl Tree {
             self.names_in(&parent)?;
             self.keep_backup(path, &parent, name)?;
             place(&mut self.names, &parent, name, thing, meta, attributes, &self.applier)
+                .map(|placed| (placed, parent))
         });
         match made {
-            Ok(set) => {
-                if self.terms.overwrite == Overwrite::Refuse {
-                    self.remember(path, &at);
+            Ok((Placed { stat, set }, parent)) => {
+                self.first_names.stored(path, &stat, &parent);
+                if self.terms.overwrite == Overwrite::Refuse
+                    && let Some(journal) = &mut self.journal
+                {
+                    // A later run of the transfer does not take it for another's.
+                    journal.made(path, &stat);
                 }
                 set.map_err(|unset| not_set(&unset, path))
             }
@@ -430,14 +360,25 @@ impl Tree {
         }
     }
 
-    /// The directory at `place`, cached or opened now; it must exist. No link is followed, because one of
-    /// this transfer could lead out of the requested tree.
+    /// The directory at `place`, cached or opened now; it must exist, and be the one that was entered there.
+    /// No link is followed, because one of this transfer could lead out of the requested tree.
     fn hold(&mut self, place: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
+        let entered = self.levels.iter().rev().filter_map(|level| level.entered.as_ref());
+        let inode = entered.into_iter().find(|(at, _)| at == place).map(|(_, inode)| *inode);
+        self.hold_as(place, inode)
+    }
+
+    fn hold_as(&mut self, place: &[u8], inode: Option<Inode>) -> Result<Arc<OwnedFd>, Errno> {
         match &self.held {
             _ if place.is_empty() => Ok(Arc::clone(&self.top)),
             Some((held, directory)) if held == place => Ok(Arc::clone(directory)),
             _ => {
                 let directory = open_beneath(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
+                if let Some(inode) = inode
+                    && Inode::of_held(&directory)? != inode
+                {
+                    return Err(Errno::STALE);
+                }
                 let directory = Arc::new(directory);
                 self.held = Some((place.to_vec(), Arc::clone(&directory)));
                 Ok(directory)
@@ -447,7 +388,7 @@ impl Tree {
 
     fn check_skipped(&self, path: &[u8]) -> Attempt<()> {
         match self.levels.last() {
-            Some(Level { path: outer, state: LevelState::Skipped }) if path::is_inside(path, outer) => {
+            Some(Level { path: outer, state: LevelState::Skipped, .. }) if path::is_inside(path, outer) => {
                 Err(Trouble::Skipped)
             }
             _ => Ok(()),

@@ -70,6 +70,12 @@ impl View {
         at::stat(self.hold(parent)?, name)
     }
 
+    /// Holds what stands at a path below the destination's top directory.
+    pub(super) fn hold_at(&mut self, place: &[u8]) -> Result<OwnedFd, Errno> {
+        let (parent, name) = path::split_name(place)?;
+        at::hold(self.hold(parent)?, name)
+    }
+
     /// Opens what stands at a path within the transfer.
     pub(super) fn open(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let place = self.place(path);

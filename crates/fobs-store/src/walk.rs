@@ -23,7 +23,7 @@ use super::own::is_own;
 use super::record::{Device, Meta};
 use super::select::Selection;
 use super::stamp::Stamp;
-use entry::{failed, found, no_attributes, not_regular, read_link, special_kind};
+use entry::{failed, found, no_attributes, not_regular, owner_in, read_link, special_kind};
 use fobs_filter::path::{PATH_LEN_MAX, show};
 use fobs_filter::{NameKind, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
@@ -224,16 +224,17 @@ impl Walk {
                     selection.enters(&path)
                 });
                 let is_entered = is_selected && (all || stat.st_dev == self.file_system);
+                let (meta, owner) = (self.collector.meta(&stat), owner_in(&attributes));
                 self.levels.push(Level {
                     path: path.clone(),
-                    meta: self.collector.meta(&stat),
+                    meta,
                     attributes,
                     reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
                     kept: self.budget.charge(Keeps::Subdirectories),
                     id: (stat.st_dev, stat.st_ino),
                 });
-                Entry::Directory { path }
+                Entry::Directory { path, meta, owner }
             }
             Err(errno) => failed(&path, "read", errno),
         }

@@ -183,6 +183,7 @@ impl Client<'_> {
         self.started(cipher, cc, Some(walls_here()), course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
+        sink.take_notices().into_iter().for_each(|notice| reporter.notice_here(notice));
         let domain = Domain::of_receiver(sink.writes_below()?);
         let job = ReceiveJob {
             link,

@@ -193,6 +193,7 @@ fn receive_push(
     if stamps_are_ours {
         reporter.notice_here(OUR_STAMPS.to_owned());
     }
+    sink.take_notices().into_iter().for_each(|notice| reporter.notice_here(notice));
     let outcome = fobs_engine::receive(ReceiveJob {
         link,
         streams,

@@ -1,7 +1,10 @@
-//! `fobs-lab hostile`: hostile clients against a daemon and against `fobs server`, by thousands.
+//! `fobs-lab hostile`: hostile clients against a daemon and against `fobs server`, by thousands; and a
+//! hostile neighbour on the host that stores.
 //!
 //! The laboratory links no `fobs`: a program of that crate, the example `hostile`, plays the clients, and
 //! tells of each finding in a line of JSON.
+
+mod neighbour;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -24,6 +27,10 @@ const SHOWN_MAX: usize = 20;
 /// a list for its kind, under each right of a key. After every case nothing outside of the key's part of the
 /// tree has changed or was told, the server lives and serves the next client, memory and time are within what
 /// is promised, and what was said is a sentence. Attacks that have names are played first, always.
+///
+/// With --neighbour, root and a plain user have trees stored and pulled in which another user may write in a
+/// directory, with the letters of cp and sync in turn, some killed and gone on with. After each run nothing
+/// outside that directory changed, was read, or gained a name, an owner or a bit.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The fobs program to attack [default: beside this program, then in PATH]
@@ -49,6 +56,11 @@ pub struct Args {
     /// Servers beside each other
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
     jobs: u64,
+
+    /// Instead, play so many runs beside another user of the receiving host, who exchanges, replaces, links
+    /// and cuts short what it can; as root
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["only", "list", "player"])]
+    neighbour: Option<u64>,
 
     /// Print the names of the cases, and play none
     #[arg(long)]
@@ -83,6 +95,9 @@ pub fn main(args: &Args) -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(runs) = args.neighbour {
+        return beside_a_neighbour(args, runs);
+    }
     let player = player(args).map_err(Failure::new)?;
     let mut command = Command::new(&player);
     if args.list {
@@ -121,6 +136,28 @@ fn run(args: &Args) -> Result<(), Failure> {
             Err(Failure::new(format!("the player failed in the cases of `--seed {seed}`: {status}")))
         }
     }
+}
+
+/// Plays runs beside another user.
+fn beside_a_neighbour(args: &Args, runs: u64) -> Result<(), Failure> {
+    if let Some(missing) = neighbour::missing() {
+        println!("skipped: the neighbour needs {missing}");
+        return Ok(());
+    }
+    let fobs = Programs::new(args.fobs.as_deref())
+        .find("fobs", "build it with `cargo build --release`")
+        .map_err(Failure::new)?;
+    let directory = tempfile::tempdir().map_err(|error| Failure::new(format!("no directory: {error}")))?;
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).map_err(|error| Failure::new(error.to_string()))?;
+    let figures = neighbour::play(directory.path(), &fobs, args.seed, runs).map_err(Failure::new)?;
+    figures.findings.iter().take(SHOWN_MAX).for_each(|finding| println!("{finding}"));
+    println!("{}", figures.summary());
+    if figures.findings.is_empty() {
+        return Ok(());
+    }
+    let again = format!("something happened that must not; `--seed {}` draws the same runs again", args.seed);
+    Err(Failure::with_code(EXIT_INTERNAL, again))
 }
 
 fn cannot_run(player: &std::path::Path, error: &std::io::Error) -> Failure {

@@ -30,6 +30,7 @@ mod keys;
 mod live;
 mod logins;
 mod memory;
+mod neighbours;
 mod options;
 mod outages;
 mod packaging;

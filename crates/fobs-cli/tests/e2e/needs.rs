@@ -10,6 +10,8 @@ pub enum Need {
     Root,
     /// `iptables` with the kernel's matches behind it.
     Iptables,
+    /// Root, and a second user to become.
+    SecondUser,
     /// Room for a gigabyte twice over in the memory file system or the temporary directory.
     Gigabytes,
 }
@@ -50,6 +52,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
     ("a_push_that_the_daemon_may_not_write_is_exit_4", &[Need::Root]),
     ("a_file_that_the_daemon_may_not_read_is_named", &[Need::Root]),
+    ("a_neighbour_changes_and_learns_nothing_outside_its_directory", &[Need::SecondUser]),
 ];
 
 impl Need {
@@ -57,6 +60,7 @@ impl Need {
         match self {
             Need::Root => super::net::namespaces_work(),
             Need::Iptables => super::net::iptables_work(),
+            Need::SecondUser => super::neighbours::can_be_played(),
             Need::Gigabytes => super::files::roomy_directory().is_some(),
         }
     }
@@ -65,6 +69,7 @@ impl Need {
         match self {
             Need::Root => "root (network namespaces)",
             Need::Iptables => "iptables",
+            Need::SecondUser => "root and a second user",
             Need::Gigabytes => "3 GiB of room under /dev/shm or the temporary directory",
         }
     }
@@ -137,6 +142,7 @@ const SOURCES: &[&str] = &[
     include_str!("copies.rs"),
     include_str!("doctor.rs"),
     include_str!("hostile.rs"),
+    include_str!("neighbours.rs"),
     include_str!("outages.rs"),
     include_str!("packets.rs"),
     include_str!("privileges.rs"),

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes};
 use std::ops::Range;
+use std::os::unix::fs::lchown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
@@ -63,6 +64,10 @@ impl Task {
     }
 
     /// Whether a letter is among those of `-HAX` and the like.
+    fn keeps_owners(&self) -> bool {
+        (self.has_letter('o') || self.has_letter('a')) && !self.has("--no-o")
+    }
+
     fn has_letter(&self, letter: char) -> bool {
         self.options.iter().any(|given| !given.starts_with("--") && given.contains(letter))
     }
@@ -208,8 +213,9 @@ fn differ(
                 ours.take_mode(theirs);
             }
             let keeps_modes = (task.has_letter('p') || task.has_letter('a')) && !task.has("--no-p");
-            if task.has_letter('H') && !keeps_modes {
-                // The mode of the first of a file's names is kept, and the order differs.
+            if !keeps_modes && (task.has_letter('H') || ours.is_narrower(theirs)) {
+                // The mode of the first of a file's names is kept, and the order differs; a third user's file
+                // lets others do no more than the source's here.
                 ours.take_mode(theirs);
             }
             ours != *theirs
@@ -252,6 +258,24 @@ fn is_incomparable(task: &Task, round: &str, said: &str) -> bool {
     moved || accidents.iter().any(|accident| said.contains(accident))
 }
 
+/// Makes root the owner of all that is in a tree, without a change of its modes.
+fn give_to_root(top: &Path) {
+    let stat = top.symlink_metadata().expect("it is there");
+    lchown(top, Some(0), None).expect("root can");
+    if stat.is_dir() {
+        fs::read_dir(top).expect("own directory").flatten().for_each(|entry| give_to_root(&entry.path()));
+    }
+    if !stat.is_symlink() {
+        // A change of owner takes setuid and setgid away.
+        fs::set_permissions(top, stat.permissions()).expect("own file");
+    }
+}
+
+fn now_s() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.expect("after 1970").as_secs() as i64
+}
+
 fn compare(case: &Case, route: &Route<'_>, seed: u64) {
     let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9).wrapping_add(77));
     let place = |what: &str| format!("{what}{seed}");
@@ -277,6 +301,10 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
     if task.basis {
         let of = |top: &Path| top.parent().expect("it has one").join(&beside);
         [of(&ours), of(&theirs)].iter().for_each(|top| make(top, &[tree, source, basis], abilities));
+        if abilities.root && !task.keeps_owners() {
+            // A third user's file in that user's directory is linked there, and sent here (docs/security.md).
+            [of(&ours), of(&theirs)].iter().for_each(|top| give_to_root(top));
+        }
         task.options.push(format!("--link-dest=../{beside}"));
     }
     if let Some(names) = &task.names {
@@ -284,8 +312,7 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
         fs::write(&file, names).expect("our own place");
         task.options.push(format!("--files-from={}", file.display()));
     }
-    let began =
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs() as i64 - 1;
+    let began = now_s() - 1;
     for round in ["first", "second"] {
         let theirs_done = rsync(case, &task, &their_source, &theirs);
         let ours_done = sync(route, case, &task, &place("source"), &place("target"));

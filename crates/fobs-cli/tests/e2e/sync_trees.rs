@@ -221,6 +221,11 @@ impl Entry {
         self.time = other.time;
     }
 
+    /// Whether its permissions are among those of another one.
+    pub fn is_narrower(&self, other: &Entry) -> bool {
+        self.mode & !other.mode == 0
+    }
+
     /// Likewise the permissions.
     pub fn take_mode(&mut self, other: &Entry) {
         if self.kind() == other.kind() {

@@ -152,7 +152,7 @@ impl Applier {
         }
     }
 
-    fn set_times(&self, file: Handle<'_>, meta: Meta) -> Result<(), Unset> {
+    pub(crate) fn set_times(&self, file: Handle<'_>, meta: Meta) -> Result<(), Unset> {
         if self.keeping.times {
             let set = file.set_times(&timestamps(meta));
             set.map_err(|errno| Unset { what: "the time".to_owned(), errno })

@@ -1,6 +1,6 @@
 //! Something whose attributes are read or set: it stays the same whatever becomes of its name.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ impl Handle<'_> {
         let mut list = vec![0; LIST_LEN_MAX];
         let len = match self {
             Handle::Open(file) => fs::flistxattr(file, &mut list[..]),
-            Handle::Held(file) => fs::listxattr(place(file), &mut list[..]),
+            Handle::Held(file) => fs::listxattr(at::place_of(file), &mut list[..]),
         };
         match len {
             Ok(len) => {
@@ -39,11 +39,11 @@ impl Handle<'_> {
     }
 
     /// The value of an extended attribute; none if it has none of that name.
-    pub(super) fn value(self, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
+    pub(crate) fn value(self, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
         let mut value = vec![0; super::VALUE_LEN_MAX];
         let len = match self {
             Handle::Open(file) => fs::fgetxattr(file, name, &mut value[..]),
-            Handle::Held(file) => fs::getxattr(place(file), name, &mut value[..]),
+            Handle::Held(file) => fs::getxattr(at::place_of(file), name, &mut value[..]),
         };
         match len {
             Ok(len) => {
@@ -59,14 +59,14 @@ impl Handle<'_> {
     pub(super) fn set_value(self, name: &[u8], value: &[u8]) -> Result<(), Errno> {
         match self {
             Handle::Open(file) => fs::fsetxattr(file, name, value, XattrFlags::empty()),
-            Handle::Held(file) => fs::setxattr(place(file), name, value, XattrFlags::empty()),
+            Handle::Held(file) => fs::setxattr(at::place_of(file), name, value, XattrFlags::empty()),
         }
     }
 
     pub(super) fn remove_value(self, name: &[u8]) -> Result<(), Errno> {
         let removed = match self {
             Handle::Open(file) => fs::fremovexattr(file, name),
-            Handle::Held(file) => fs::removexattr(place(file), name),
+            Handle::Held(file) => fs::removexattr(at::place_of(file), name),
         };
         match removed {
             Err(Errno::NODATA) => Ok(()),
@@ -74,7 +74,7 @@ impl Handle<'_> {
         }
     }
 
-    pub(super) fn set_owner(self, user: Option<u32>, group: Option<u32>) -> Result<(), Errno> {
+    pub(crate) fn set_owner(self, user: Option<u32>, group: Option<u32>) -> Result<(), Errno> {
         let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
         match self {
             Handle::Open(file) => fs::fchown(file, user, group),
@@ -91,7 +91,7 @@ impl Handle<'_> {
         let mode = Mode::from_raw_mode(mode);
         match self {
             Handle::Open(file) => fs::fchmod(file, mode),
-            Handle::Held(file) => fs::chmod(place(file), mode),
+            Handle::Held(file) => fs::chmod(at::place_of(file), mode),
         }
     }
 
@@ -101,8 +101,4 @@ impl Handle<'_> {
             Handle::Held(file) => at::set_times_of_held(file, times),
         }
     }
-}
-
-fn place(file: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
 }

@@ -30,7 +30,7 @@ pub const ACCOUNT_NAME_LEN_MAX: usize = 256;
 /// All bits of a mode.
 pub(super) const MODE_BITS: u32 = 0o7777;
 /// Setuid and setgid.
-const SET_ID_BITS: u32 = 0o6000;
+pub(super) const SET_ID_BITS: u32 = 0o6000;
 /// The extended attribute that holds an ACL.
 pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 /// The extended attribute that holds the ACL that a directory gives to what is made in it.

@@ -10,10 +10,13 @@
 //!  36864  log: 32 bytes for each complete file
 //! ```
 
-use rustix::fs::{FileType, Stat};
+use std::os::fd::AsFd;
+
+use rustix::fs::fstat;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::beneath::kind;
+use crate::at;
+use crate::held::is_private;
 use crate::identity::Fingerprint;
 use crate::own::MAGIC;
 
@@ -135,14 +138,22 @@ pub(crate) struct Current {
     pub(crate) len: u64,
     /// Their hash tree.
     pub(crate) stack: Vec<[u8; 32]>,
+    /// When that file was made, where its file system says: an inode's number is given again. In a slot it
+    /// follows the rest, so that earlier releases, which end before it, still read one.
+    #[serde(skip)]
+    pub(crate) birth: Option<(i64, u32)>,
 }
 
 impl Current {
-    /// Whether its bytes are in the file of this status.
-    pub(crate) fn is_in(&self, stat: &Stat) -> bool {
-        kind(stat) == FileType::RegularFile
-            && stat.st_ino == self.inode
-            && u64::try_from(stat.st_size).is_ok_and(|size| size >= self.len)
+    /// Whether its bytes are in the file that is held, and nobody but this user can have changed them.
+    pub(crate) fn is_in(&self, held: impl AsFd) -> bool {
+        let file = held.as_fd();
+        fstat(file).is_ok_and(|stat| {
+            stat.st_ino == self.inode
+                && u64::try_from(stat.st_size).is_ok_and(|size| size >= self.len)
+                && is_private(file, &stat)
+                && (self.birth.is_none() || self.birth == at::birth(file))
+        })
     }
 }
 
@@ -242,14 +253,21 @@ impl Slot {
 
 /// Bytes of a slot; `None` if they do not fit, or would not be read again, so that it says nothing.
 pub(super) fn encode_slot(salt: &Salt, index: usize, slot: &Slot) -> Option<Vec<u8>> {
-    let bytes = seal(salt, slot_at(index), slot);
+    let birth = slot.current.as_ref().and_then(|current| current.birth);
+    let body = [postcard::to_allocvec(slot), postcard::to_allocvec(&birth)]
+        .map(|part| part.expect("writing to a Vec does not fail"));
+    let bytes = framed(salt, slot_at(index), &body.concat());
     (bytes.len() as u64 <= SLOT_LEN && slot.is_within_bounds()).then_some(bytes)
 }
 
 /// A slot, from the first bytes of a file.
 pub(super) fn decode_slot(salt: &Salt, index: usize, header: &[u8]) -> Option<Slot> {
     let end = (slot_at(index) + SLOT_LEN) as usize;
-    let slot: Slot = part(salt, &header[..header.len().min(end)], slot_at(index))?;
+    let body = body_of(salt, &header[..header.len().min(end)], slot_at(index))?;
+    let (mut slot, rest): (Slot, _) = postcard::take_from_bytes(body).ok()?;
+    if let Some(current) = &mut slot.current {
+        current.birth = postcard::from_bytes(rest).ok().flatten();
+    }
     slot.is_within_bounds().then_some(slot)
 }
 
@@ -286,13 +304,15 @@ pub(super) fn framed(salt: &Salt, at: u64, body: &[u8]) -> Vec<u8> {
 
 /// The part at `at` of `bytes`, if it is whole.
 fn part<T: DeserializeOwned>(salt: &Salt, bytes: &[u8], at: u64) -> Option<T> {
+    postcard::from_bytes(body_of(salt, bytes, at)?).ok()
+}
+
+/// Its bytes.
+fn body_of<'a>(salt: &Salt, bytes: &'a [u8], at: u64) -> Option<&'a [u8]> {
     let (len, rest) = bytes.get(at as usize..)?.split_first_chunk()?;
     let (expected, rest) = rest.split_at_checked(FRAME_LEN - 4)?;
     let body = rest.get(..u32::from_le_bytes(*len) as usize)?;
-    if check(salt, at, body) != expected {
-        return None;
-    }
-    postcard::from_bytes(body).ok()
+    (check(salt, at, body) == expected).then_some(body)
 }
 
 fn check(salt: &Salt, at: u64, body: &[u8]) -> [u8; CHECK_LEN] {

@@ -1,9 +1,13 @@
 //! What earlier runs of a transfer have stored, for the thread that compares the sender's listing with it.
 
 use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::fstat;
+
 use super::format::{Completion, Current};
+use crate::held::is_private;
 use crate::identity::{Identity, destination_mark, fingerprint, same_path};
 use crate::temporary::temporary_path;
 use crate::view::View;
@@ -173,7 +177,7 @@ impl History {
     /// The partial file, under its temporary name, or under its own if its completion was not recorded.
     fn partial(&mut self, current: &Current) -> Held {
         let temporary = temporary_path(&current.place, &self.past.suffix);
-        let mut stands = |place: &[u8]| self.view.stat_at(place).is_ok_and(|stat| current.is_in(&stat));
+        let mut stands = |place: &[u8]| self.view.hold_at(place).is_ok_and(|held| current.is_in(held));
         let may_have_name = self.past.overwrite == Overwrite::Replace;
         let is_there = temporary.is_ok_and(|temporary| stands(&temporary));
         if is_there || may_have_name && stands(&current.place) {
@@ -214,6 +218,12 @@ struct Waiting {
 }
 
 impl Adoption {
+    /// Whether it is the file that is held, and still nobody but this user can have changed it.
+    pub(crate) fn is_in(&self, held: &OwnedFd) -> bool {
+        fstat(held)
+            .is_ok_and(|stat| Identity::of(&stat) == self.destination && is_private(held.as_fd(), &stat))
+    }
+
     /// Bytes that it takes, with its path and its place in a table.
     fn memory(&self, path: &[u8]) -> usize {
         2 * (size_of::<Adoption>() + size_of::<Vec<u8>>()) + path.len() + size_of_val(&self.stack[..])

@@ -18,6 +18,7 @@ use super::format::{
 use super::store::{FileStore, Store};
 use crate::at;
 use crate::beneath::kind;
+use crate::held::is_shared;
 use crate::own::open_own;
 use fobs_filter::path::show;
 use fobs_model::error::{Error, ErrorKind};
@@ -69,28 +70,51 @@ impl Asker<'_> {
     }
 }
 
-/// Locks the journal `name` in `directory`, making it if need be. `None`: its file system has no locks or no
-/// room, so the transfer goes without a journal.
-pub(super) fn lock(
-    directory: &OwnedFd,
-    name: Component<'_>,
-    asker: &Asker<'_>,
-) -> Result<Option<FileStore>, Error> {
+/// The lock, or why the transfer goes without a journal.
+pub(super) enum Lock {
+    /// It is held as long as this is open.
+    Held(FileStore),
+    /// The file system has no locks or no room.
+    None,
+    /// Another user may make names in the directory, and what has the journal's name is not ours: it must not
+    /// forbid the destination's name for ever.
+    Planted,
+}
+
+impl Lock {
+    /// The journal's file, or none, of which the user is told where another user has brought it about.
+    pub(super) fn or_told(
+        self,
+        sight: Sight,
+        name: Component<'_>,
+        notices: &mut Vec<String>,
+    ) -> Option<FileStore> {
+        match self {
+            Lock::Held(file) => return Some(file),
+            Lock::None => {}
+            Lock::Planted => notices.extend(planted(sight, name)),
+        }
+        None
+    }
+}
+
+/// Locks the journal `name` in `directory`, making it if need be.
+pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) -> Result<Lock, Error> {
     let begin = Instant::now();
     let mut asked = None;
     loop {
         let file = match open(directory, name) {
             Ok(file) => file,
             Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
-                return Err(not_ours(name));
+                return not_ours(directory, name);
             }
-            Err(_) => return Ok(None),
+            Err(_) => return Ok(Lock::None),
         };
         if !is_plain(&file) {
-            return Err(not_ours(name));
+            return not_ours(directory, name);
         }
         match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) if has_name(&file, directory, name) => return Ok(Some(FileStore(file))),
+            Ok(()) if has_name(&file, directory, name) => return Ok(Lock::Held(FileStore(file))),
             // Its last holder removed it.
             Ok(()) | Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -111,7 +135,7 @@ pub(super) fn lock(
                     return Err(in_use(asker.destination, holder));
                 }
             }
-            Err(_) => return Ok(None),
+            Err(_) => return Ok(Lock::None),
         }
         if begin.elapsed() >= ABSENT_AFTER + TAKEOVER_WAIT {
             return Err(in_use(asker.destination, None));
@@ -198,10 +222,30 @@ fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {
     )
 }
 
-fn not_ours(name: Component<'_>) -> Error {
+/// Whether another user may make names in a directory.
+pub(super) fn is_in_others_hands(directory: &OwnedFd) -> bool {
+    is_shared(directory)
+}
+
+/// What the user is told whose copy goes without a journal, if they may look at the destination.
+pub(super) fn planted(sight: Sight, name: Component<'_>) -> Option<String> {
+    (sight == Sight::Whole).then(|| {
+        format!(
+            "this copy cannot be resumed: '{}' at the destination, where its journal would be, is not one of this \
+             user's; have it moved away",
+            show(name.as_bytes())
+        )
+    })
+}
+
+/// What has the journal's name is none of this user's.
+fn not_ours(directory: &OwnedFd, name: Component<'_>) -> Result<Lock, Error> {
+    if is_in_others_hands(directory) {
+        return Ok(Lock::Planted);
+    }
     let message = format!(
         "cannot lock the destination: '{}' there is not a regular file of this user; have it moved away",
         show(name.as_bytes())
     );
-    Error::new(ErrorKind::Destination, message)
+    Err(Error::new(ErrorKind::Destination, message))
 }

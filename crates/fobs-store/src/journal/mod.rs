@@ -204,18 +204,25 @@ pub(super) struct PartialFile<'a> {
 impl Journal {
     /// Locks the destination and loads what earlier runs of the same transfer left; what others left is
     /// removed. `None`: the file system has no locks, or no room for a journal.
-    pub(super) fn open(spec: &JournalSpec<'_>) -> Result<Option<Journal>> {
+    pub(super) fn open(spec: &JournalSpec<'_>, notices: &mut Vec<String>) -> Result<Option<Journal>> {
         let name = journal_name(spec.top);
         let key = names::key(spec.top, spec.sources);
         let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
         let asker = Asker { transfer_id, client, key, destination, sight: spec.terms.sight };
         let locked = lock::lock(spec.directory, name.as_component(), &asker)?;
-        let Some(file) = locked else { return Ok(None) };
+        let Some(file) = locked.or_told(spec.terms.sight, name.as_component(), notices) else {
+            return Ok(None);
+        };
         let store: Arc<dyn Store> = Arc::new(file);
         let boot = boot_id();
         let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
             Ok(loaded) => Some(loaded),
             Err(LoadError::Unreadable(Unreadable::Blank)) => None,
+            // A file of this user's that another one has given the journal's name.
+            Err(LoadError::Unreadable(Unreadable::Foreign)) if lock::is_in_others_hands(spec.directory) => {
+                notices.extend(lock::planted(spec.terms.sight, name.as_component()));
+                return Ok(None);
+            }
             Err(error) => return Err(unusable(name.as_bytes(), error)),
         };
         let same = match loaded.map(|loaded| whose(spec, &key, &*store, loaded)) {
@@ -367,6 +374,7 @@ impl Journal {
                 inode: fstat(partial.file).ok()?.st_ino,
                 len: partial.len,
                 stack: partial.stack,
+                birth: at::birth(partial.file),
             })
         });
         let snapshot = self.book.record(&self.completions, self.completed_bytes, current);

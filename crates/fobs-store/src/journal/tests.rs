@@ -25,7 +25,7 @@ pub(super) fn open_journal(directory: &Arc<OwnedFd>) -> Journal {
         destination: b"x",
         may_repeat: false,
     };
-    Journal::open(&spec).expect("nothing is in the way").expect("this file system has locks")
+    Journal::open(&spec, &mut Vec::new()).expect("nothing is in the way").expect("this file system has locks")
 }
 
 /// Descriptors of this process that lead to below `directory`.

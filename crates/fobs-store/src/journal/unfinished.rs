@@ -32,7 +32,7 @@ pub(super) fn remove(spec: &JournalSpec<'_>, other: &Loaded) {
 pub(super) fn remove_partial(directory: &Arc<OwnedFd>, current: &Current, suffix: &Suffix) {
     let mut view = View::new(Arc::clone(directory), None);
     let Ok(place) = temporary_path(&current.place, suffix) else { return };
-    if view.stat_at(&place).is_ok_and(|stat| current.is_in(&stat))
+    if view.hold_at(&place).is_ok_and(|held| current.is_in(held))
         && let Ok((parent, name)) = path::split_name(&place)
         && let Ok(parent) = view.hold(parent)
     {

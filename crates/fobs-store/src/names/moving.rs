@@ -42,7 +42,8 @@ pub fn rename(base: &Base, name: &[u8], to: &[u8], taken: Taken) -> Result<()> {
         Taken::Refused => match at::move_to_new(&from, last, &into, new) {
             // A file system without this kind of rename: one more name, which is new, then one less.
             Err(Errno::INVAL | Errno::NOSYS) if is_file(&from, last) => {
-                at::link(&from, last, &into, new).and_then(|()| at::unlink(&from, last)).map_err(refuse)
+                let linked = at::hold(&from, last).and_then(|held| at::link_held(held, &into, new));
+                linked.and_then(|()| at::unlink(&from, last)).map_err(refuse)
             }
             moved => moved.map_err(refuse),
         },
@@ -65,13 +66,13 @@ pub fn copy(
     let unread = |errno| refused("read", name, errno);
     let unwritten = |errno| refused("write", to, errno);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let named = base.open(name, OFlags::PATH).and_then(fs::fstat).map_err(unread)?;
-    if kind(&named) != FileType::RegularFile {
+    let held = base.open(name, OFlags::PATH).map_err(unread)?;
+    if kind(&fs::fstat(&held).map_err(unread)?) != FileType::RegularFile {
         let message =
             format!("'{}' is no regular file, and only those are copied; name a file", path::show(name));
         return Err(Error::new(ErrorKind::Usage, message));
     }
-    let source = base.open(name, flags).map_err(unread)?;
+    let source = at::reopen(&held, flags).map_err(unread)?;
     let stat = fs::fstat(&source).map_err(unread)?;
     let (into, new) = place(base, to).map_err(unwritten)?;
     match at::stat(&into, new) {

@@ -8,6 +8,7 @@ use crate::backups::Backups;
 use crate::clearance::{Clearances, Gate};
 use crate::journal::{Adoptions, History, TakeoverWatch};
 use crate::requested::Requested;
+use crate::tree::{Entrances, FirstNames};
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
 /// When something counts as stored.
@@ -83,6 +84,27 @@ impl Sink {
         match &self.target {
             Target::Tree(tree) => tree.backups(),
             Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// What the user should know before anything is stored.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Where to put which directories were seen that are to be entered.
+    pub(crate) fn entrances(&self) -> Option<Entrances> {
+        match &self.target {
+            Target::Tree(tree) => tree.entrances(),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// Which files the first names of several are.
+    pub(crate) fn first_names(&self) -> FirstNames {
+        match &self.target {
+            Target::Tree(tree) => tree.first_names(),
+            Target::Nothing(_) | Target::Stream(_) => FirstNames::default(),
         }
     }
 

@@ -125,6 +125,7 @@ pub(super) fn open_journal(
     spec: &SinkSpec,
     directory: &Arc<OwnedFd>,
     name: Option<&[u8]>,
+    notices: &mut Vec<String>,
 ) -> Result<Option<Journal>> {
     let (count, contents) = match spec.shape {
         SourceShape::Paths { count, contents } => (count, contents),
@@ -137,7 +138,7 @@ pub(super) fn open_journal(
         // A sender that does not name its sources does not go on with them either.
         None => return Ok(None),
     };
-    Journal::open(&JournalSpec {
+    let journal = JournalSpec {
         directory,
         top,
         sources: &spec.names,
@@ -149,5 +150,6 @@ pub(super) fn open_journal(
         destination: &spec.destination,
         may_repeat: contents && count > 1,
         budget: &spec.budget,
-    })
+    };
+    Journal::open(&journal, notices)
 }

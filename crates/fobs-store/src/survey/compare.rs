@@ -1,5 +1,6 @@
 //! The receiver's part: what stands at the destination, and the decisions that follow.
 
+use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FileType, OFlags, fstat};
@@ -14,6 +15,7 @@ use super::target::{Target, missing_bases};
 use crate::beneath::{kind, meta};
 use crate::clearance::{Clearances, Kind};
 use crate::extraneous::Deleted;
+use crate::held::is_private;
 use crate::identity::Identity;
 use crate::journal::{Adoption, Adoptions, Held, History};
 use crate::requested::Requested;
@@ -31,6 +33,9 @@ use fobs_model::options::{Overwrite, Privileges, Sight, Terms};
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// Bits of a mode with which others may read.
+const READ_BY_OTHERS: u32 = 0o044;
 
 /// What the user of a sync is told whose key may not look at the destination.
 const UNSEEN: &str = "nothing is compared with what is there, which this key may not see: everything is sent";
@@ -61,6 +66,7 @@ impl Compare {
     pub fn new(sink: &mut Sink, rules: Rules) -> Compare {
         let (history, adoptions, view) = (sink.history(), sink.adoptions(), sink.view());
         let (later, terms, budget) = (sink.later(), sink.terms(), sink.budget().clone());
+        let notices = sink.take_notices();
         let listed = sink.has_hard_links().then(|| ListedNames::within(&budget));
         let (requested, clearances) = sink.surveyed();
         Compare {
@@ -70,7 +76,7 @@ impl Compare {
             rules,
             target: None,
             later,
-            notices: Vec::new(),
+            notices,
             terms,
             budget,
             requested,
@@ -90,11 +96,12 @@ impl Compare {
             Sight::Whole => missing_bases(sink),
         };
         let target = Target::new(sink, options.clone(), privileges)?;
-        let compare = Compare::new(sink, Rules::default());
+        let mut compare = Compare::new(sink, Rules::default());
+        compare.notices.extend(notices);
         let requested = compare.requested.in_sync(&options, &compare.budget)?;
         // The sink of a dry run, which stores nothing, has agreed on nothing.
         let listed = options.preserve.hard_links.then(|| ListedNames::within(&compare.budget));
-        Ok(Compare { target: Some(target), notices, requested, listed, ..compare })
+        Ok(Compare { target: Some(target), requested, listed, ..compare })
     }
 
     /// What the session may keep.
@@ -277,7 +284,11 @@ impl Compare {
     /// Goes on after the file that stands there; `None` if that is not possible.
     fn append(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<Decision> {
         let file = self.view.as_mut()?.open(&row.path, READ).ok()?;
-        let stat = fstat(&file).ok().filter(|stat| kind(stat) == FileType::RegularFile)?;
+        // What another user can still write to, or read where the source's file cannot be, is made anew.
+        let stat = fstat(&file).ok().filter(|stat| is_private(file.as_fd(), stat))?;
+        if stat.st_mode & READ_BY_OTHERS & !row.meta.mode != 0 {
+            return None;
+        }
         let destination = Identity::of(&stat);
         let len = destination.size.min(row.identity.size) / GROUP * GROUP;
         if len == 0 {

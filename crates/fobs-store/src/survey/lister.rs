@@ -46,7 +46,7 @@ impl Listed {
 impl Listed {
     /// Some entry.
     pub fn of_test() -> Listed {
-        Listed(Entry::Directory { path: Vec::new() })
+        Listed(Entry::Directory { path: Vec::new(), meta: Meta::default(), owner: None })
     }
 }
 
@@ -157,7 +157,7 @@ impl Lister {
 /// An entry as the receiver is told of it.
 fn row(entry: &Entry, checksums: Checksums, collector: &Collector) -> Row {
     let (path, kind, meta, identity) = match entry {
-        Entry::Directory { path } => (path, RowKind::Directory, Meta::default(), None),
+        Entry::Directory { path, meta, .. } => (path, RowKind::Directory, *meta, None),
         Entry::DirectoryEnd { path, meta, .. } => (path, RowKind::DirectoryEnd, *meta, None),
         Entry::Symlink { path, target, meta, .. } => {
             (path, RowKind::Symlink { target: target.clone() }, *meta, None)
@@ -185,7 +185,11 @@ fn row(entry: &Entry, checksums: Checksums, collector: &Collector) -> Row {
     // Of the other entries only where sources are removed: none that is the destination's own is.
     let identity = identity.or(entry.origin().map(|origin| origin.stamp.identity));
     let identity = identity.unwrap_or(Identity { size: 0, mtime_s: 0, mtime_ns: 0, inode: 0 });
-    let attributes = entry.attributes().cloned();
+    let attributes = match entry {
+        Entry::Directory { owner, .. } => owner.as_deref(),
+        entry => entry.attributes(),
+    };
+    let attributes = attributes.cloned();
     Row { path: path.clone(), kind, meta, identity, attributes, checksum }
 }
 

@@ -22,7 +22,7 @@ impl Pruned {
             let entry = walk.next()?;
             match &entry {
                 // The top is the destination itself.
-                Entry::Directory { path } if !path.is_empty() => self.waiting.push(entry),
+                Entry::Directory { path, .. } if !path.is_empty() => self.waiting.push(entry),
                 Entry::DirectoryEnd { path, .. } if self.is_waiting(path) => {
                     self.waiting.pop();
                 }

@@ -2,6 +2,7 @@
 
 use super::choice::Changes;
 use super::itemize::Update;
+use crate::attributes::SET_ID_BITS;
 use crate::record::{Device, Meta, SpecialKind};
 use fobs_model::options::sync::{Absent, Compare, Present, SyncRules};
 
@@ -65,6 +66,21 @@ pub struct There {
     pub acl_differs: bool,
     /// Whether its extended attributes differ from the entry's, if those are kept.
     pub xattrs_differ: bool,
+    /// Who may have put a file there.
+    pub hands: Hands,
+}
+
+/// Who may have put a file there, or written it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hands {
+    /// Root or this process's user.
+    Ours,
+    /// It has further names, which may be anywhere.
+    Linked,
+    /// A third user may have moved it there from where it was.
+    Moved,
+    /// A third user.
+    Others,
 }
 
 /// What a name at the destination is.
@@ -166,7 +182,11 @@ impl Decide for SyncRules {
             let changes = differences(self, wanted, there, kept, Update::Local);
             return (Action::Send, changes.with(Changes::CONTENT));
         }
-        (Action::Keep, differences(self, wanted, there, kept, Update::None))
+        let changes = differences(self, wanted, there, kept, Update::None);
+        if wanted.kind == WantedKind::File && is_not_to_be_dressed(wanted, there, kept, changes) {
+            return (Action::Send, differences(self, wanted, there, kept, Update::Transfer));
+        }
+        (Action::Keep, changes)
     }
 
     fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes) {
@@ -191,6 +211,26 @@ impl Decide for SyncRules {
                 (fit, changes(Update::Transfer).and(Changes::CONTENT, compared))
             }
             _ => (fit, changes(Update::Local).and(Changes::CONTENT, !is_same)),
+        }
+    }
+}
+
+/// Whether a file with the content of the source's, as it seems, is made anew instead of getting what
+/// differs. A third user's content would become another one's, or run with another one's rights, or another
+/// file would change. Contents are not compared instead: the third user may still have the file open.
+fn is_not_to_be_dressed(wanted: &Wanted<'_>, there: &There, kept: Kept, changes: Changes) -> bool {
+    let any = |all: &[Changes]| all.iter().any(|one| changes.contains(*one));
+    match there.hands {
+        Hands::Ours => false,
+        Hands::Linked => changes.is_significant(),
+        Hands::Moved => {
+            any(&[Changes::PERMISSIONS, Changes::OWNER, Changes::GROUP, Changes::ACL, Changes::XATTRS])
+        }
+        Hands::Others => {
+            let set_id = wanted.meta.mode & kept.modes & SET_ID_BITS;
+            any(&[Changes::OWNER, Changes::XATTRS])
+                || set_id & !there.meta.mode != 0
+                || set_id != 0 && changes.contains(Changes::GROUP)
         }
     }
 }

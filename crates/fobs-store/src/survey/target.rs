@@ -2,6 +2,7 @@
 //! metadata of what stays, and removes what is in the way.
 
 mod bases;
+mod dress;
 mod look;
 mod stays;
 
@@ -18,15 +19,17 @@ use super::row::{Row, RowKind};
 use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
 use crate::at::open_beneath;
 use crate::attributes::{
-    Applier, Attributes, Collector, Handle, Keeping, ModeNow, Modes, SymbolicLinks, timestamps,
+    Applier, Attributes, Collector, Handle, Keeping, MODE_BITS, ModeNow, Modes, SymbolicLinks, timestamps,
 };
 use crate::backups::Backups;
 use crate::beneath::{Links, kind, sentence};
 use crate::extraneous::{Deleted, Extraneous};
+use crate::held::{Inode, Movable, is_shared, is_trusted, is_unchanged};
 use crate::journal::Held;
 use crate::own::without_mark;
 use crate::record::Meta;
 use crate::sink::{Durability, Sink};
+use crate::tree::{Entrances, FirstNames};
 use crate::view::View;
 use crate::walk::leads_out;
 use crate::{Item, at};
@@ -62,6 +65,8 @@ pub(super) struct Target {
     pub(super) bases: Bases,
     backups: Option<Backups>,
     resent: Resent,
+    first_names: FirstNames,
+    entrances: Option<Entrances>,
 }
 
 /// Files of the destination that had several names, of which the first is sent again.
@@ -99,6 +104,8 @@ struct Open {
     path: Vec<u8>,
     before: Option<There>,
     left_out: bool,
+    /// Of what stood in it before.
+    movable: Movable,
 }
 
 impl Target {
@@ -126,6 +133,8 @@ impl Target {
             bases: Bases::of(sink),
             backups,
             resent: Resent::within(budget),
+            first_names: sink.first_names(),
+            entrances: sink.entrances(),
         })
     }
 
@@ -182,7 +191,8 @@ impl Target {
             extraneous.see(&row.path);
         }
         let outside = self.left_out();
-        let before = if outside { None } else { self.look(&row.path, None) };
+        let found = if outside { None } else { self.look(&row.path, None) };
+        let (before, stat) = found.unzip();
         let (action, _) =
             self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
         let left_out = outside || action == Action::LeaveOut;
@@ -194,10 +204,18 @@ impl Target {
                 decision = Decision::Failed(sentence("make way for", &row.path, errno));
             }
         }
+        // Its end is not sent either, nor what lies in it.
+        let left_out = left_out || matches!(decision, Decision::Failed(_));
+        // Before it becomes ours.
+        let movable = if is_there { self.movable_in(&row.path) } else { Movable::ByUs };
+        if decision == Decision::Send {
+            let stat = stat.as_ref().filter(|_| is_there);
+            self.see_entrance(row, stat);
+        }
         if let Some(extraneous) = &mut self.extraneous {
             extraneous.enter(&row.path, is_there && !left_out);
         }
-        self.directories.push(Open { path: row.path.clone(), before, left_out });
+        self.directories.push(Open { path: row.path.clone(), before, left_out, movable });
         decision.into()
     }
 
@@ -237,7 +255,8 @@ impl Target {
         if let RowKind::Hardlink { first } = &row.kind {
             return self.hard_link(row, first);
         }
-        let mut there = self.look(&row.path, row.attributes.as_ref());
+        let found = self.look(&row.path, row.attributes.as_ref());
+        let (mut there, stat) = found.unzip();
         let wanted = wanted(row, &self.applier);
         if let Some(there) = &mut there
             && self.options.rules.compares_content(&wanted, there)
@@ -263,8 +282,11 @@ impl Target {
         }
         let decision = match action {
             _ if self.options.dry_run => Decision::Skip,
-            Action::Keep => match self.set(row, changes) {
-                Ok(()) => self.stays(row),
+            Action::Keep => match self.set(row, changes, stat.as_ref()) {
+                Ok(()) => {
+                    self.is_first_name(row, wanted.owner, stat.as_ref());
+                    self.stays(row)
+                }
                 Err(why) => Decision::Failed(why),
             },
             Action::Send | Action::SendInPlaceOf | Action::LeaveOut => {
@@ -334,49 +356,13 @@ impl Target {
     }
 
     /// What stands at a path, compared with what an entry is to have beside mode and time.
-    fn look(&mut self, path: &[u8], wanted: Option<&Attributes>) -> Option<There> {
-        look(self.view.as_mut()?, &self.collector, path, wanted)
+    fn look(&mut self, path: &[u8], wanted: Option<&Attributes>) -> Option<(There, Stat)> {
+        let movable = self.movable_in(path::split(path).0);
+        look(self.view.as_mut()?, &self.collector, path, wanted, movable)
     }
 
     fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
         checksum_in(self.view.as_mut()?, path)
-    }
-
-    /// Sets the metadata of what stays.
-    fn set(&mut self, row: &Row, changes: Changes) -> Result<(), String> {
-        let Some(view) = &mut self.view else { return Ok(()) };
-        if changes.update() != Update::None || !changes.is_significant() {
-            return Ok(());
-        }
-        let failed = |errno| sentence("set the mode or time of", &row.path, errno);
-        let file = view.open(&row.path, OFlags::PATH).map_err(failed)?;
-        let held = Handle::Held(file.as_fd());
-        let is_link = matches!(row.kind, RowKind::Symlink { .. });
-        let set = match (&row.attributes, is_link) {
-            (Some(attributes), true) => self.applier.dress_link(held, attributes),
-            (None, true) => Ok(()),
-            (attributes, false) => {
-                let now =
-                    if changes.contains(Changes::PERMISSIONS) { ModeNow::Unknown } else { ModeNow::Stays };
-                let meta = without_mark(path::split(&row.path).1, row.meta);
-                self.applier.dress_without_time(held, now, meta, attributes.as_ref())
-            }
-        };
-        set.map_err(|unset| sentence(&format!("set {} of", unset.what), &row.path, unset.errno))?;
-        // Without it, a change of the mode alone would set a time that only differs by less than a second.
-        if changes.contains(Changes::TIME) {
-            let place = view.place(&row.path).into_owned();
-            let times = timestamps(row.meta);
-            let set = if place.is_empty() {
-                view.hold(&place).and_then(|top| at::set_own_times(&*top, &times))
-            } else {
-                path::split_name(&place)
-                    .map_err(Errno::from)
-                    .and_then(|(parent, name)| at::set_times(&*view.hold(parent)?, name, &times))
-            };
-            set.map_err(failed)?;
-        }
-        Ok(())
     }
 
     /// Removes what is no directory, or makes it its own backup.

@@ -48,14 +48,21 @@ impl Names {
         name: Component<'_>,
         mut make: impl FnMut(Component<'_>) -> Result<T, Errno>,
     ) -> Result<(ComponentBuf, T), Errno> {
+        let mut suffix = self.next_suffix();
         for _ in 0..NAME_TRIES {
-            let temporary = temporary(name, &self.next_suffix());
+            let temporary = temporary(name, &suffix);
             match make(temporary.as_component()) {
                 Ok(made) => return Ok((temporary, made)),
-                Err(Errno::EXIST) if matches!(self, Names::Journalled(_)) => {
-                    at::unlink(directory, temporary.as_component())?;
+                Err(Errno::EXIST) if matches!(self, Names::Journalled(ours) if *ours == suffix) => {
+                    match at::unlink(directory, temporary.as_component()) {
+                        Ok(()) | Err(Errno::NOENT) => {}
+                        // Another user's, made after the suffix of earlier names: one that none has seen.
+                        Err(_) => suffix = random_suffix(),
+                    }
+                    continue;
                 }
-                Err(Errno::EXIST) => {}
+                Err(Errno::EXIST) if matches!(self, Names::Journalled(_)) => suffix = random_suffix(),
+                Err(Errno::EXIST) => suffix = self.next_suffix(),
                 Err(errno) => return Err(errno),
             }
         }

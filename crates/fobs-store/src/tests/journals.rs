@@ -211,7 +211,23 @@ fn a_partial_file_that_is_not_what_was_stored_begins_anew() {
         fs::remove_file(path).expect("it is ours");
         symlink("/etc/hostname", path).expect("a fresh name");
     };
-    let changes: [(&str, Act<'_, PathBuf>); 3] = [("cut", &cut), ("replaced", &replace), ("a link", &link)];
+    let second_name = |path: &PathBuf| {
+        fs::hard_link(path, path.with_extension("other")).expect("one file system");
+        fs::rename(path.with_extension("other"), path.with_file_name("big-too")).expect("it is ours");
+    };
+    let open_to_all = |path: &PathBuf| set_mode(path, 0o602);
+    // As if another user had been given the number of the one that is gone.
+    let give = |path: &PathBuf| {
+        if is_root() { lchown(path, Some(1_234_567), None).expect("root can") } else { link(path) }
+    };
+    let changes: [(&str, Act<'_, PathBuf>); 6] = [
+        ("cut", &cut),
+        ("replaced", &replace),
+        ("a link", &link),
+        ("of two names", &second_name),
+        ("written by others", &open_to_all),
+        ("of another user", &give),
+    ];
     for (what, change) in changes {
         let world = World::new();
         let total = make_tree(&world);
@@ -219,6 +235,7 @@ fn a_partial_file_that_is_not_what_was_stored_begins_anew() {
         change(&partial(&world).expect("the big file has begun"));
         let (second, _) = run(&world, Partial::Keep, usize::MAX);
         assert_eq!((second.resumed, second.sent), (3_000, total - 3_000), "{what}");
+        let _ = fs::remove_file(world.to("big-too"));
         expect_whole(&world);
     }
 }

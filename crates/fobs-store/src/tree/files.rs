@@ -21,7 +21,13 @@ impl Tree {
             .map_err(Errno::from)
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
             .and_then(|(parent, name)| TemporaryFile::create(&mut self.names, parent, name, size))
-            .map(|file| Placing { file, place })
+            .map(|file| {
+                let ours = match &self.names {
+                    Names::Journalled(ours) => Some(*ours),
+                    Names::Distinct { .. } => None,
+                };
+                Placing { is_found_again: ours == file.suffix(), file, place }
+            })
             .map_err(|errno| Trouble::Path(veiled(self.terms, "write", path, errno)))
     }
 
@@ -29,7 +35,7 @@ impl Tree {
     pub(crate) fn resume(
         &mut self,
         cleared: Clearance<'_>,
-        is_meant: impl Fn(&Stat) -> bool,
+        is_meant: impl Fn(&OwnedFd) -> bool,
     ) -> Attempt<Placing> {
         let path = cleared.path();
         self.check_skipped(path)?;
@@ -43,7 +49,7 @@ impl Tree {
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
             .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, overwrite, is_meant));
         match resumed {
-            Ok(Some(file)) => Ok(Placing { file, place }),
+            Ok(Some(file)) => Ok(Placing { file, place, is_found_again: true }),
             Ok(None) => {
                 let shown = show(path);
                 let message = format!(
@@ -58,8 +64,8 @@ impl Tree {
     /// Gives an unchanged entry of another directory a name in this tree.
     pub(crate) fn link_from(&mut self, link: &Link) -> Attempt<()> {
         let failed = |errno| Trouble::Path(sentence("link from --link-dest", &link.path, errno));
-        let name = link.name.as_component();
-        let stat = at::stat(&link.directory, name).map_err(failed)?;
+        let held = at::hold(&link.directory, link.name.as_component()).map_err(failed)?;
+        let stat = fs::fstat(&held).map_err(failed)?;
         if Identity::of(&stat) != link.identity {
             let shown = show(&link.path);
             let message =
@@ -68,13 +74,9 @@ impl Tree {
         }
         if self.fsync && kind(&stat) == FileType::RegularFile {
             // Whoever made it may have left it to the kernel.
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-            open_beneath(&link.directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse)
-                .and_then(fs::fsync)
-                .map_err(failed)?;
+            at::reopen(&held, OFlags::RDONLY | OFlags::NONBLOCK).and_then(fs::fsync).map_err(failed)?;
         }
-        let thing = Thing::Name(&link.directory, name);
-        self.make(&link.path, "link from --link-dest", &thing, Meta::default(), None)
+        self.make(&link.path, "link from --link-dest", &Thing::Name(&held), Meta::default(), None)
     }
 
     /// Removes a file that failed.
@@ -121,7 +123,10 @@ impl Tree {
             .map_err(|errno| Trouble::Path(sentence("keep a backup of", path, errno)))?;
         let meta = without_mark(name.as_bytes(), meta);
         match placing.file.commit(name, len, meta, attributes, &self.applier) {
-            Ok(set) => set.map_err(|unset| not_set(&unset, path)),
+            Ok(set) => {
+                self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
+                set.map_err(|unset| not_set(&unset, path))
+            }
             Err(errno) => Err(Trouble::Path(veiled(self.terms, "write", path, errno))),
         }
     }

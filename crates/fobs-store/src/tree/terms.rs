@@ -1,18 +1,8 @@
-//! What follows from the terms of storing: what is remembered as the transfer's own, and what its sender is
-//! told.
+//! What follows from the terms of storing: what is known of earlier runs, and what the sender is told.
 
 use super::*;
 
 impl Tree {
-    /// Has the journal know what was made: a later run of the transfer does not take it for another's.
-    pub(super) fn remember(&mut self, path: &[u8], at: &[u8]) {
-        let Ok((parent, name)) = path::split_name(at) else { return };
-        let made = self.hold(parent).and_then(|parent| at::stat(&parent, name));
-        if let (Ok(stat), Some(journal)) = (made, &mut self.journal) {
-            journal.made(path, &stat);
-        }
-    }
-
     /// Whether an earlier run of the same transfer stored what has this path.
     pub(crate) fn has_stored(&mut self, path: &[u8]) -> bool {
         let view = self.view();

@@ -24,6 +24,9 @@ use fobs_model::name::Component;
 pub(crate) enum Entry {
     Directory {
         path: Vec<u8>,
+        meta: Meta,
+        /// Whose it is to be, before anything comes to lie in it.
+        owner: Kept,
     },
     DirectoryEnd {
         path: Vec<u8>,
@@ -86,7 +89,7 @@ impl Entry {
     /// Its path within the transfer.
     pub(crate) fn path(&self) -> &[u8] {
         match self {
-            Entry::Directory { path }
+            Entry::Directory { path, .. }
             | Entry::DirectoryEnd { path, .. }
             | Entry::Symlink { path, .. }
             | Entry::File { path, .. }
@@ -123,6 +126,12 @@ pub(crate) type MaybeOrigin = Option<Box<Origin>>;
 
 /// What the transfer keeps of an entry beside mode and time.
 pub(crate) type Kept = Option<Box<Attributes>>;
+
+/// The owner alone, if it is kept.
+pub(super) fn owner_in(attributes: &Result<Kept, Errno>) -> Kept {
+    let user = attributes.as_ref().ok()?.as_ref()?.user.clone();
+    user.map(|user| Box::new(Attributes { user: Some(user), ..Attributes::default() }))
+}
 
 /// How a file that was found is opened later.
 #[derive(Clone)]

@@ -119,6 +119,7 @@ impl World {
                 inode: self.next,
                 len: 65_536,
                 stack,
+                birth: Some((self.next as i64, 7)),
             }
         });
         self.stored.extend(&numbers);

@@ -44,7 +44,7 @@ fn open(directory: &Path, command: Command) -> Result<Journal> {
         destination: b"place/x",
         may_repeat: false,
     };
-    Journal::open(&spec).map(|journal| journal.expect("this file system has locks"))
+    Journal::open(&spec, &mut Vec::new()).map(|journal| journal.expect("this file system has locks"))
 }
 
 /// Whether the engine of a session finds its client.

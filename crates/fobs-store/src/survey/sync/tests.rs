@@ -32,6 +32,7 @@ fn there(kind: ThereKind, size: u64, mtime_s: i64) -> There {
         checksum: None,
         acl_differs: false,
         xattrs_differ: false,
+        hands: Hands::Ours,
     }
 }
 
@@ -257,4 +258,33 @@ fn times_that_are_not_kept_become_those_of_the_transfer() {
     };
     assert_eq!(item(WantedKind::Directory, directory(false)), ".d..t......");
     assert_eq!(item(WantedKind::Directory, directory(true)), ".d         ");
+}
+
+#[test]
+fn what_others_may_have_put_there_is_sent_not_dressed() {
+    let rules = SyncRules::default();
+    let plain = wanted(WantedKind::File, 5, 100);
+    let roots = Wanted { owner: Some(0), ..plain };
+    let program = Wanted { meta: meta(100, 0o4755), ..plain };
+    let looser = Wanted { meta: meta(100, 0o666), ..plain };
+    let file = |hands, owner| There { hands, owner, ..there(ThereKind::File, 5, 100) };
+    let labelled = There { xattrs_differ: true, ..file(Hands::Others, 7) };
+    for (wanted, there, action) in [
+        (plain, file(Hands::Others, 7), Action::Keep),
+        (looser, file(Hands::Others, 7), Action::Keep),
+        (roots, file(Hands::Others, 7), Action::Send),
+        (roots, file(Hands::Others, 0), Action::Keep),
+        (roots, file(Hands::Ours, 7), Action::Keep),
+        (program, file(Hands::Others, 7), Action::Send),
+        (program, file(Hands::Ours, 0), Action::Keep),
+        (plain, labelled, Action::Send),
+        (plain, file(Hands::Linked, 0), Action::Keep),
+        (looser, file(Hands::Linked, 0), Action::Send),
+        (looser, file(Hands::Moved, 0), Action::Send),
+        (plain, file(Hands::Moved, 0), Action::Keep),
+    ] {
+        let (decided, changes) = rules.decide(&wanted, Some(&there), ALL);
+        assert_eq!(decided, action, "{wanted:?} {there:?}");
+        assert_eq!(changes.update() == Update::Transfer, action == Action::Send, "{wanted:?} {there:?}");
+    }
 }

@@ -5,6 +5,7 @@ use rustix::fs::Stat;
 use super::look::{checksum_in, look};
 use super::{Target, wanted};
 use crate::basis::{Link, Links};
+use crate::held::{Movable, is_shared, is_trusted};
 use crate::identity::Identity;
 use crate::sink::Sink;
 use crate::survey::choice::{Changes, Decision};
@@ -113,7 +114,7 @@ impl Target {
     fn look_in(&mut self, index: usize, row: &Row, wanted: &Wanted<'_>) -> Option<(There, Stat)> {
         let view = self.bases.views.get_mut(index)?;
         let stat = view.stat(&row.path).ok()?;
-        let mut basis = look(view, &self.collector, &row.path, row.attributes.as_ref())?;
+        let (mut basis, _) = look(view, &self.collector, &row.path, row.attributes.as_ref(), Movable::ByUs)?;
         if self.options.rules.compares_content(wanted, &basis) {
             basis.checksum = checksum_in(view, &row.path);
         }
@@ -134,6 +135,11 @@ impl Target {
         let place = view.place(&row.path).into_owned();
         let Ok((parent, name)) = path::split_name(&place) else { return false };
         let Ok(directory) = view.hold(parent) else { return false };
+        let owner = row.attributes.as_ref().and_then(|attributes| self.applier.owner(attributes).0);
+        if !is_trusted(stat) && owner != Some(stat.st_uid) && is_shared(&*directory) {
+            // A third user's where others put what they want, and the source does not say that it is theirs.
+            return false;
+        }
         let name = name.to_buf();
         let identity = Identity::of(stat);
         self.bases.links.add(Link { path: row.path.clone(), directory, name, identity })

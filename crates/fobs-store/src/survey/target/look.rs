@@ -2,15 +2,17 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::{self, FileType};
+use rustix::fs::{self, FileType, Stat};
 
 use super::READ;
 use crate::at;
 use crate::attributes::{Attributes, Collector, HOLD, Handle, Xattr, is_acl};
 use crate::beneath::kind;
+use crate::held::{Movable, WRITTEN_BY_OTHERS, is_trusted};
 use crate::record::{Device, SpecialKind};
+use crate::stamp::name_count;
 use crate::survey::lister::checksum;
-use crate::survey::sync::{There, ThereKind};
+use crate::survey::sync::{Hands, There, ThereKind};
 use crate::view::View;
 use fobs_filter::path;
 
@@ -20,7 +22,8 @@ pub(super) fn look(
     collector: &Collector,
     path: &[u8],
     wanted: Option<&Attributes>,
-) -> Option<There> {
+    movable: Movable,
+) -> Option<(There, Stat)> {
     let stat = view.stat(path).ok()?;
     let place = view.place(path).into_owned();
     let kind = match kind(&stat) {
@@ -44,6 +47,7 @@ pub(super) fn look(
         checksum: None,
         acl_differs: false,
         xattrs_differ: false,
+        hands: hands(&stat, movable),
     };
     if let Some(wanted) = wanted.and_then(|wanted| wanted.xattrs.as_ref()) {
         let held = view.open(path, HOLD).ok();
@@ -53,7 +57,18 @@ pub(super) fn look(
         there.acl_differs = differ(wanted, &found, true);
         there.xattrs_differ = differ(wanted, &found, false);
     }
-    Some(there)
+    Some((there, stat))
+}
+
+/// Who may have put a file there, or written it.
+fn hands(stat: &Stat, from: Movable) -> Hands {
+    match name_count(stat) {
+        _ if kind(stat) != FileType::RegularFile => Hands::Ours,
+        _ if !is_trusted(stat) || stat.st_mode & WRITTEN_BY_OTHERS != 0 => Hands::Others,
+        2.. => Hands::Linked,
+        _ if from == Movable::ByOthers => Hands::Moved,
+        _ => Hands::Ours,
+    }
 }
 
 /// Whether the ACLs differ, or the other extended attributes.

@@ -1,0 +1,138 @@
+//! Directories of the destination tree: made or entered, and dressed when they are complete.
+
+use super::*;
+use crate::held::is_shared;
+
+impl Tree {
+    /// A directory begins.
+    pub(crate) fn directory(&mut self, cleared: Clearance<'_>) -> Attempt<()> {
+        let path = cleared.path();
+        if self.levels.last().is_some_and(|outer| !path::is_inside(path, &outer.path)) {
+            return Err(protocol("a directory begins outside the one that is open").into());
+        }
+        let made = self.check_skipped(path).and_then(|()| self.make_directory(path));
+        let (state, entered, made) = match made {
+            Ok((state, place, inode)) => (state, Some((place, inode)), Ok(())),
+            Err(trouble) => (LevelState::Skipped, None, Err(trouble)),
+        };
+        self.levels.push(Level { path: path.to_vec(), state, entered });
+        made
+    }
+
+    fn make_directory(&mut self, path: &[u8]) -> Attempt<(LevelState, Vec<u8>, Inode)> {
+        let place = self.place(path)?.into_owned();
+        let give_up = |message| Err(Trouble::Path(format!("{message}; what lies in it is left out")));
+        if !place.is_empty() {
+            let made = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
+                let parent = self.hold(parent)?;
+                self.names_in(&parent)?;
+                at::make_directory(&*parent, name, Mode::from_raw_mode(DIRECTORY_MODE)).map(|()| parent)
+            });
+            match made {
+                Ok(parent) => {
+                    self.entrances.iter().for_each(|entrances| entrances.forget(path));
+                    return match self.made_directory(&parent, &place) {
+                        Ok(inode) => Ok((LevelState::Created, place, inode)),
+                        Err(errno) => give_up(veiled(self.terms, "make the directory", path, errno)),
+                    };
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return give_up(veiled(self.terms, "make the directory", path, errno)),
+            }
+        }
+        let held = self.hold(&place).and_then(|held| Inode::of_held(&*held).map(|inode| (held, inode)));
+        let held = held.and_then(|(held, inode)| {
+            let entrances = self.entrances.clone();
+            let mut is_safe = || self.hold(path::split(&place).0).is_ok_and(|above| !is_shared(&*above));
+            let may_enter = entrances.is_none_or(|it| it.may_enter(path, inode, &mut is_safe));
+            if may_enter { Ok((held, inode)) } else { Err(Errno::STALE) }
+        });
+        match held {
+            Ok((existing, inode)) => {
+                if !(self.leaves_top && place.is_empty()) {
+                    self.make_writable(&existing);
+                }
+                Ok((LevelState::Existing, place, inode))
+            }
+            Err(errno @ Errno::NOTDIR) => {
+                let shown = show(&place);
+                let message = match self.terms.sight {
+                    Sight::Own => veiled(self.terms, "make the directory", path, errno),
+                    Sight::Whole => format!(
+                        "cannot make the directory '{shown}': there is something else of that name; move it away"
+                    ),
+                };
+                match self.naming {
+                    // The destination itself: nothing can be stored.
+                    Naming::First { .. } if !place.contains(&b'/') => {
+                        Err(Error::new(ErrorKind::Destination, message).into())
+                    }
+                    _ => give_up(message),
+                }
+            }
+            Err(errno) => give_up(veiled(self.terms, "enter the directory", path, errno)),
+        }
+    }
+
+    /// Which directory was made just now: `STALE` where another user has put one of theirs in its place.
+    fn made_directory(&mut self, parent: &Arc<OwnedFd>, place: &[u8]) -> Result<Inode, Errno> {
+        let made = self.hold(place)?;
+        let stat = fs::fstat(&*made)?;
+        if is_made_here(&stat, parent) { Ok(Inode::of(&stat)) } else { Err(Errno::STALE) }
+    }
+
+    /// With `-p`, makes a directory writable that an earlier copy left read-only; its mode is set at its end.
+    fn make_writable(&self, directory: &OwnedFd) {
+        let Modes::Exact = self.applier.keeping.modes else { return };
+        let Ok(stat) = fs::fstat(directory) else { return };
+        let mode = stat.st_mode & 0o7777;
+        if mode & DIRECTORY_MODE != DIRECTORY_MODE {
+            // If that fails, so do the writes in it, with a reason.
+            let _ = open_self(directory)
+                .and_then(|it| fs::fchmod(it, Mode::from_raw_mode(mode | DIRECTORY_MODE)));
+        }
+    }
+
+    /// Ends the innermost directory.
+    pub(crate) fn directory_end(
+        &mut self,
+        cleared: Clearance<'_>,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let path = cleared.path();
+        let level = self.levels.pop().filter(|level| level.path == path);
+        let Some(level) = level else {
+            return Err(protocol("a directory ends that is not the one open").into());
+        };
+        if self.leaves_top && path.is_empty() {
+            return Ok(());
+        }
+        let mode_now = match (level.state, self.applier.keeping.modes) {
+            (LevelState::Skipped, _) => return Err(Trouble::Skipped),
+            (LevelState::Existing, _) if self.terms.overwrite == Overwrite::Refuse => return Ok(()),
+            (LevelState::Existing, Modes::Ordinary { .. })
+                if !self.applier.keeping.times && attributes.is_none() =>
+            {
+                return Ok(());
+            }
+            (LevelState::Existing, Modes::Ordinary { .. }) => ModeNow::Stays,
+            (LevelState::Existing, Modes::Exact) => ModeNow::Unknown,
+            (LevelState::Created, _) => ModeNow::Is(DIRECTORY_MODE),
+        };
+        let Some((place, inode)) = level.entered else { return Err(Trouble::Skipped) };
+        let directory = self
+            .hold_as(&place, Some(inode))
+            .and_then(|directory| open_self(&directory))
+            .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))?;
+        if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
+            self.top_meta = Some(meta);
+        }
+        let set = if self.leaves_directory_times {
+            self.applier.dress_without_time(open_handle(&directory), mode_now, meta, attributes)
+        } else {
+            self.applier.dress(open_handle(&directory), mode_now, meta, attributes)
+        };
+        set.map_err(|unset| not_set(&unset, path))
+    }
+}
