@@ -9,9 +9,7 @@ use rustix::io::{Errno, pwrite};
 
 use super::at;
 use super::at::open_beneath;
-use super::attributes::{
-    Applier, Attributes, HOLD, Handle, ModeNow, Modes, Unkept, Unset, open_handle, timestamps,
-};
+use super::attributes::{Applier, Attributes, HOLD, Handle, Modes, Unkept, Unset, open_handle, timestamps};
 use super::beneath::{Links, kind};
 use super::own::{OWN_MODE, is_marked, open_own};
 use super::stat::Meta;
@@ -283,7 +281,7 @@ impl TemporaryFile {
         if self.may_be_longer {
             fs::ftruncate(&self.file, len)?;
         }
-        let now = ModeNow::Is(OWN_MODE);
+        let now = applier.made_in(&self.temporary.directory, Some(OWN_MODE));
         let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
         if applier.keeping.overwrite == Overwrite::Refuse {
             return self.temporary.take_new(name).map(|()| kept);
@@ -378,7 +376,8 @@ pub(super) fn place(
         }
         Thing::Special(..) => {
             let held = hold(&temporary.name)?;
-            applier.dress(Handle::Held(held.as_fd()), ModeNow::Unknown, meta, attributes)
+            let now = applier.made_in(directory, None);
+            applier.dress(Handle::Held(held.as_fd()), now, meta, attributes)
         }
         // Its first name has it all.
         Thing::Name(..) => Ok(()),

@@ -11,5 +11,6 @@ mod privileges;
 mod round_trip;
 mod sources;
 mod support;
+mod syncs;
 mod terms;
 mod wire;

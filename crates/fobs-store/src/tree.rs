@@ -1,20 +1,21 @@
 //! The destination tree: directories, links and files, all opened below one directory.
 
 mod files;
+mod settling;
 mod terms;
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use self::terms::veiled;
+pub(crate) use self::settling::Settling;
+use self::terms::{not_set, veiled, written_now};
 use super::at;
 use super::at::open_beneath;
-use super::attributes::{Applier, Attributes, ModeNow, Modes, Unkept, Unset, open_handle};
+use super::attributes::{Applier, Attributes, Made, ModeNow, Modes, Unkept, Unset, open_handle};
 use super::backups::Backups;
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
@@ -76,6 +77,8 @@ pub(super) struct Tree {
     unsynced: Option<Arc<OwnedFd>>,
     /// The directories that have not ended, each below the one before: at most one per two bytes of path.
     levels: Vec<Level>,
+    /// Where sources are removed: what is to be kept before.
+    settling: Option<Settling>,
     /// What is recorded of it, and the lock.
     journal: Option<Journal>,
     /// What is replaced is kept under another name.
@@ -109,7 +112,10 @@ struct Level {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LevelState {
-    Created,
+    /// With the permissions that it may have.
+    Created {
+        allowed: u32,
+    },
     Existing,
     Skipped,
 }
@@ -133,6 +139,7 @@ impl Tree {
             fsync,
             unsynced: None,
             levels: Vec::new(),
+            settling: None,
             journal,
             backups: None,
             leaves_directory_times: false,
@@ -161,6 +168,10 @@ impl Tree {
         self.backups = suffix.map(|suffix| Backups::new(suffix, budget));
         if sync.only_delete {
             self.top_meta = self.before;
+        }
+        if sync.removes_sources() {
+            let settling = self.settling.get_or_insert_default();
+            settling.note(&self.top);
         }
         self.leaves_directory_times = sync.rules.omit_directory_times;
         self.leaves_link_times = sync.rules.omit_link_times;
@@ -225,10 +236,11 @@ impl Tree {
             let made = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
                 let parent = self.hold(parent)?;
                 self.names_in(&parent)?;
-                at::make_directory(parent, name, Mode::from_raw_mode(DIRECTORY_MODE))
+                at::make_directory(&parent, name, Mode::from_raw_mode(DIRECTORY_MODE))?;
+                Ok(LevelState::Created { allowed: self.applier.allowed_in(&parent) })
             });
             match made {
-                Ok(()) => return Ok(LevelState::Created),
+                Ok(created) => return Ok(created),
                 Err(Errno::EXIST) => {}
                 Err(errno) => return give_up(veiled(self.terms, "make the directory", path, errno)),
             }
@@ -297,13 +309,14 @@ impl Tree {
             }
             (LevelState::Existing, Modes::Ordinary { .. }) => ModeNow::Stays,
             (LevelState::Existing, Modes::Exact) => ModeNow::Unknown,
-            (LevelState::Created, _) => ModeNow::Is(DIRECTORY_MODE),
+            (LevelState::Created { allowed }, _) => ModeNow::Made(Made { mode: None, allowed, inherited: 0 }),
         };
         let place = self.place(path)?.into_owned();
         let directory = self
             .hold(&place)
             .and_then(|directory| open_self(&directory))
             .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))?;
+        let mode_now = mode_now.inheriting(&directory);
         if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
             self.top_meta = Some(meta);
         }
@@ -439,6 +452,7 @@ impl Tree {
             _ => {
                 let directory = open_beneath(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
                 let directory = Arc::new(directory);
+                self.settling.iter().for_each(|settling| settling.note(&directory));
                 self.held = Some((place.to_vec(), Arc::clone(&directory)));
                 Ok(directory)
             }
@@ -460,17 +474,4 @@ fn named_as_ours(path: &[u8]) -> Trouble {
     Trouble::Path(format!(
         "cannot write '{shown}': fobs gives such names to files of its own; rename it at the source"
     ))
-}
-
-/// Something of a path that is complete could not be set.
-fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
-    let what = format!("set {} of (its content is complete)", unset.what);
-    Trouble::Path(sentence(&what, path, unset.errno))
-}
-
-/// With the time of something written now.
-fn written_now(meta: Meta) -> Meta {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mtime_s = i64::try_from(since_1970.as_secs()).unwrap_or(0);
-    Meta { mtime_s, mtime_ns: since_1970.subsec_nanos(), ..meta }
 }

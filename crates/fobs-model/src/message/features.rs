@@ -29,6 +29,15 @@ pub const TICKETS: &str = "tickets";
 /// The feature of a program that refuses a request with a part that it does not know (protocol 2.16).
 pub const MUST: &str = "must";
 
+/// The feature of a program that knows directories of which a listing has not all (protocol 7.8).
+pub const PARTS: &str = "parts";
+
+/// The feature of a receiver that has its device keep everything before sources are removed (protocol 7.8).
+pub const SETTLE: &str = "settle";
+
+/// The feature of a program that copies permissions of one to others (`--chmod=g=u`; protocol 7.8).
+pub const COPY_MODES: &str = "copy-modes";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -44,6 +53,9 @@ pub const FEATURES: &[&str] = &[
     KEYS2,
     NAMES,
     MUST,
+    PARTS,
+    SETTLE,
+    COPY_MODES,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

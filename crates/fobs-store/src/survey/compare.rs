@@ -7,7 +7,6 @@ use rustix::fs::{FileType, OFlags, fstat};
 use super::choice::{Changes, Choice, Decision};
 use super::listed_names::ListedNames;
 use super::lister::checksum;
-use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
 use super::target::{Target, missing_bases};
@@ -16,6 +15,7 @@ use crate::clearance::{Clearances, Kind};
 use crate::extraneous::Deleted;
 use crate::identity::Identity;
 use crate::journal::{Adoption, Adoptions, Held, History};
+use crate::prefix::hash_prefix;
 use crate::requested::Requested;
 use crate::sink::Sink;
 use crate::tree_hash::GROUP;
@@ -93,6 +93,11 @@ impl Compare {
         let compare = Compare::new(sink, Rules::default());
         let requested = compare.requested.in_sync(&options, &compare.budget)?;
         Ok(Compare { target: Some(target), notices, requested, ..compare })
+    }
+
+    /// The sender is too old to tell of directories that it has not looked at.
+    pub fn doubt_empty_directories(&mut self) {
+        self.target.iter_mut().for_each(Target::doubt_empty_directories);
     }
 
     /// What the session may keep.
@@ -242,7 +247,7 @@ impl Compare {
                 _ => Held::Nothing,
             };
             return match self.terms.sight {
-                Sight::Whole => target.answer(row, held),
+                Sight::Whole => target.answer_noted(row, held),
                 Sight::Own => target.answer_unseen(row, held, self.history.as_mut()),
             };
         }

@@ -22,11 +22,12 @@ use crate::attributes::{
 };
 use crate::backups::Backups;
 use crate::beneath::{Links, kind, sentence};
-use crate::extraneous::{Deleted, Extraneous};
+use crate::extraneous::{Deleted, Extraneous, Obstacle, Scheme};
 use crate::journal::Held;
 use crate::own::without_mark;
 use crate::record::Meta;
 use crate::sink::{Durability, Sink};
+use crate::tree::Settling;
 use crate::view::View;
 use crate::{Item, at};
 pub(super) use bases::missing_bases;
@@ -57,6 +58,7 @@ pub(super) struct Target {
     /// What made way and is not reported yet.
     deleted: Vec<Deleted>,
     pub(super) durability: Durability,
+    settling: Option<Settling>,
     /// Of `--link-dest`.
     pub(super) bases: Bases,
     backups: Option<Backups>,
@@ -107,9 +109,8 @@ impl Target {
         privileges: Privileges,
     ) -> Result<Target, Error> {
         let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
-        let extraneous =
-            options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone(), budget));
-        let extraneous = extraneous.transpose()?;
+        let scheme = Scheme { options: &options, backups: backups.clone(), may_repeat: sink.may_repeat() };
+        let extraneous = options.delete.map(|_| Extraneous::new(view.clone(), scheme, budget)).transpose()?;
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
         let keeping = Keeping { modes, times: preserve.times, overwrite: Overwrite::Replace };
@@ -122,6 +123,7 @@ impl Target {
             applier: Applier::new(preserve, keeping, privileges),
             deleted: Vec::new(),
             durability: sink.durability(),
+            settling: sink.settling(),
             bases: Bases::of(sink),
             backups,
             resent: Resent::within(budget),
@@ -150,11 +152,11 @@ impl Target {
     pub(super) fn answer(&mut self, row: &Row, held: Held) -> Choice {
         match row.kind {
             RowKind::Directory => self.directory(row),
-            RowKind::DirectoryEnd => self.directory_end(row),
+            RowKind::DirectoryEnd | RowKind::PartEnd => self.directory_end(row),
             RowKind::Failed => {
                 if let Some(extraneous) = &mut self.extraneous {
                     extraneous.see(&row.path);
-                    extraneous.scan_failed();
+                    extraneous.stop(Obstacle::Unread);
                 }
                 Decision::Send.into()
             }
@@ -203,6 +205,9 @@ impl Target {
     fn directory_end(&mut self, row: &Row) -> Choice {
         let open = self.directories.pop().filter(|open| open.path == row.path);
         if let Some(extraneous) = &mut self.extraneous {
+            if row.kind == RowKind::PartEnd {
+                extraneous.is_part();
+            }
             let before = open.as_ref().and_then(|open| open.before.as_ref());
             // By itself, a deletion leaves no trace in the times that are compared next.
             let before = before.filter(|_| self.options.only_delete);
@@ -437,7 +442,7 @@ pub(super) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
     };
     Wanted {
         kind: match &row.kind {
-            RowKind::Directory | RowKind::DirectoryEnd => WantedKind::Directory,
+            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd => WantedKind::Directory,
             RowKind::Symlink { target } => WantedKind::Symlink(target),
             RowKind::Special { kind, device } => WantedKind::Special(*kind, *device),
             _ => WantedKind::File,
@@ -463,7 +468,7 @@ fn send(row: &Row, held: Held) -> Decision {
 /// The item to report for an entry.
 fn item(row: &Row, changes: Changes) -> Option<Item> {
     let (kind, target) = match &row.kind {
-        RowKind::DirectoryEnd => (ItemKind::Directory, None),
+        RowKind::DirectoryEnd | RowKind::PartEnd => (ItemKind::Directory, None),
         RowKind::File => (ItemKind::File, None),
         RowKind::Hardlink { first } => (ItemKind::File, Some(first.clone())),
         RowKind::Symlink { target } => (ItemKind::Symlink, Some(target.clone())),

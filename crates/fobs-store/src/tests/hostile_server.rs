@@ -13,7 +13,6 @@ use rustix::fs::{CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 use super::super::record::{Device, Meta, Record, SpecialKind};
 use super::super::survey::{Checksums, Compare, Decision, Row, RowKind, decode_batch};
 use super::super::*;
-use super::journals::Answers;
 use super::support::*;
 use fobs_filter::{Action, Filter};
 use fobs_model::name::RelPath;

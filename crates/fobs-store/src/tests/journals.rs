@@ -1,22 +1,18 @@
 //! Sinks that end early, and what the next one of the same transfer makes of it.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, lchown, symlink};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 
 use super::super::journal::{Top, journal_name};
 use super::super::leftovers::{Fate, search};
 use super::super::record::{Meta, Record};
-use super::super::survey::{Checksums, Compare, Decided, Listed, Next, Rules, decode_batch};
+use super::super::survey::{Checksums, Compare, Rules, decode_batch};
 use super::super::tree_hash::GROUP;
 use super::super::*;
 use super::support::*;
-use crate::survey::Choice;
 use fobs_model::error::{Error, ErrorKind};
 
 /// Data of a chunk, bytes.
@@ -25,25 +21,6 @@ const CHUNK: usize = 2 * GROUP as usize;
 const BIG: usize = 5 * CHUNK + GROUP as usize + 777;
 /// The sources, in their order.
 const NAMES: [&str; 3] = ["a", "big", "d"];
-
-/// Entries with the answers to them.
-#[derive(Clone, Default)]
-pub(super) struct Answers(Arc<Mutex<VecDeque<(Listed, Choice)>>>);
-
-impl Decided for Answers {
-    fn next(&mut self, _: Option<Instant>) -> Next {
-        let next = self.0.lock().expect("not poisoned").pop_front();
-        next.map_or(Next::End, |decided| Next::Decided(Box::new(decided)))
-    }
-
-    fn is_exhausted(&self) -> bool {
-        self.0.lock().expect("not poisoned").is_empty()
-    }
-
-    fn is_over(&self) -> bool {
-        false
-    }
-}
 
 fn names() -> Vec<Vec<u8>> {
     NAMES.map(|name| name.as_bytes().to_vec()).to_vec()
