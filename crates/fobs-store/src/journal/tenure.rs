@@ -1,8 +1,9 @@
-//! For how long what the device was not asked to keep is worth something: while the same mount of the same
-//! boot lasts. And a suffix that outlives a power cut before the journal's first sync.
+//! For how long what the device was not asked to keep is worth something: while the file system stays mounted
+//! in the same boot. And a suffix that outlives a power cut before the journal's first sync.
 
-use std::fs::read_to_string;
+use std::fs::{metadata, read_link, read_to_string};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Statx, StatxFlags};
@@ -19,7 +20,11 @@ const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 /// A journal that is older than this was not made now, seconds.
 const NEW_FOR_S: u64 = 2;
 
-/// The boot and the mount that a file is reached by; zeros if unknown.
+/// File systems whose state in memory has a directory in sysfs, made when they are mounted first and gone with
+/// the last of their mounts.
+const IN_SYSFS: [&str; 3] = ["ext4", "xfs", "f2fs"];
+
+/// The boot and the state of its file system that a file is in; zeros if unknown.
 pub(super) fn tenure(file: &OwnedFd) -> Boot {
     let boot =
         outside(Errand::Counters, || read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
@@ -27,12 +32,24 @@ pub(super) fn tenure(file: &OwnedFd) -> Boot {
     let (Ok(boot), Some(found)) = (u128::from_str_radix(&digits, 16), status(file, MNT_ID_UNIQUE)) else {
         return Boot::default();
     };
-    tenure_of(boot, &found)
+    tenure_of(boot, &found, state_in_memory(&found))
 }
 
-fn tenure_of(boot: u128, found: &Statx) -> Boot {
+/// The number of a mounted file system's directory in sysfs, which no other gets in this boot. One file system
+/// has many mounts: each service of systemd and each container makes its own.
+fn state_in_memory(found: &Statx) -> Option<u64> {
+    let device = format!("/sys/dev/block/{}:{}", found.stx_dev_major, found.stx_dev_minor);
+    outside(Errand::Counters, || {
+        let name = read_link(device).ok()?.file_name()?.to_str()?.to_owned();
+        let mut places = IN_SYSFS.iter().map(|kind| format!("/sys/fs/{kind}/{name}"));
+        places.find_map(|place| metadata(place).ok()).map(|found| found.ino())
+    })
+}
+
+fn tenure_of(boot: u128, found: &Statx, state: Option<u64>) -> Boot {
     let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: tenure");
-    hasher.update(&boot.to_be_bytes()).update(&found.stx_mnt_id.to_le_bytes());
+    let kind = [u8::from(state.is_some())];
+    hasher.update(&boot.to_be_bytes()).update(&kind).update(&state.unwrap_or(found.stx_mnt_id).to_le_bytes());
     hasher.update(&found.stx_dev_major.to_le_bytes()).update(&found.stx_dev_minor.to_le_bytes());
     hasher.finalize().as_bytes().first_chunk().copied().unwrap_or_default()
 }
@@ -80,10 +97,14 @@ mod tests {
         let proc = OwnedFd::from(File::open("/proc/self/status").expect("it is there"));
         assert_ne!(tenure(&one), tenure(&proc));
         let mut found = status(&one, MNT_ID_UNIQUE).expect("a status");
-        let before = tenure_of(1, &found);
-        assert_ne!(before, tenure_of(2, &found), "another boot");
+        let before = tenure_of(1, &found, Some(7));
+        assert_ne!(before, tenure_of(2, &found, Some(7)), "another boot");
+        assert_ne!(before, tenure_of(1, &found, Some(8)), "gone, and mounted again");
+        let by_mount = tenure_of(1, &found, None);
+        assert_ne!(by_mount, before);
         found.stx_mnt_id += 1;
-        assert_ne!(before, tenure_of(1, &found), "mounted again");
+        assert_eq!(before, tenure_of(1, &found, Some(7)), "another mount of the same");
+        assert_ne!(by_mount, tenure_of(1, &found, None), "where only the mount is known");
     }
 
     #[test]

@@ -158,6 +158,44 @@ fn a_copy_goes_on_at_every_chunk_boundary() {
 }
 
 #[test]
+fn a_partial_file_that_lost_something_is_sent_anew() {
+    // As after a device that was not asked to keep it yet.
+    for (at, len) in [(0, 1), (GROUP, 4096), (2 * GROUP - 1, 1)] {
+        for byte in [0, 0xa5] {
+            let world = World::new();
+            let total = make_tree(&world);
+            let (first, sink) = run(&world, Partial::Keep, 3);
+            drop(sink);
+            let partial = partial(&world).expect("the big file has begun");
+            let file = File::options().write(true).open(&partial).expect("it is ours");
+            file.write_all_at(&vec![byte; len], at).expect("it is so long");
+            let (second, _) = run(&world, Partial::Keep, usize::MAX);
+            assert!(second.resumed < first.sent && second.resumed + second.sent == total, "{second:?}");
+            expect_whole(&world);
+        }
+    }
+}
+
+#[test]
+fn a_source_that_was_rewritten_and_given_its_old_time_is_sent_anew() {
+    let world = World::new();
+    let total = make_tree(&world);
+    let (first, sink) = run(&world, Partial::Keep, 3);
+    drop(sink);
+    let source = world.from("big");
+    let before = fs::metadata(&source).expect("it is there");
+    let file = File::options().write(true).open(&source).expect("own file");
+    file.write_all_at(&content(BIG, 99), 0).expect("own file");
+    file.set_modified(before.modified().expect("a time")).expect("own file");
+    let after = fs::metadata(&source).expect("it is there");
+    let seen = |it: &fs::Metadata| (it.len(), it.mtime(), it.mtime_nsec(), it.ino());
+    assert_eq!(seen(&before), seen(&after), "nothing else tells");
+    let (second, _) = run(&world, Partial::Keep, usize::MAX);
+    assert!(second.resumed < first.sent && second.resumed + second.sent == total, "{second:?}");
+    expect_whole(&world);
+}
+
+#[test]
 fn what_was_written_of_a_chunk_that_did_not_end_is_not_trusted() {
     for torn in [1, 1_000, GROUP, CHUNK as u64 - 1] {
         let world = World::new();

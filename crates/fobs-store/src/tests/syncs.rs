@@ -19,6 +19,8 @@ use fobs_model::options::{Preserve, Privileges};
 struct Synced {
     gone: Vec<String>,
     failures: Vec<String>,
+    /// Waits for the device.
+    waits: usize,
 }
 
 impl Synced {
@@ -118,6 +120,7 @@ fn store(source: &mut Source, mut sink: Sink, synced: &mut Synced) {
             synced.failures.push(failure.message);
         }
         SinkEvent::Deleted(deleted) => synced.deleted(deleted),
+        SinkEvent::SyncBegins => synced.waits += 1,
         _ => {}
     };
     loop {
@@ -372,6 +375,23 @@ fn a_pass_that_only_deletes_leaves_the_journal() {
     // Where there was none, none stays.
     sync(&[slash(&world.from("tree"))], &world.to(""), &only, TOLD).expect_clean();
     assert_eq!(paths(&world.to("")), ["big"]);
+}
+
+#[test]
+fn before_sources_are_removed_the_device_is_asked_once() {
+    let world = World::new();
+    for name in ["a", "in/b", "in/c"] {
+        world.write(&format!("tree/{name}"), b"x");
+    }
+    let sources = [slash(&world.from("tree"))];
+    let plain = SyncOptions { delete: None, ..options(DeleteWhen::During) };
+    assert_eq!(sync(&sources, &world.to("plain"), &plain, TOLD).expect_clean().waits, 0);
+    let removing = SyncOptions { remove_source_files: true, ..plain };
+    // Also where all of it was there: another program may have left it to the kernel.
+    for round in ["new", "there"] {
+        let synced = sync(&sources, &world.to("moved"), &removing, TOLD);
+        assert_eq!(synced.expect_clean().waits, 1, "{round}");
+    }
 }
 
 #[test]
