@@ -220,7 +220,7 @@ impl Compare {
         let kind = match row.kind {
             // Says only that something could not be read.
             RowKind::Failed => return None,
-            RowKind::Directory | RowKind::DirectoryEnd => NameKind::Directory,
+            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd => NameKind::Directory,
             _ => NameKind::Other,
         };
         if !self.requested.includes(&row.path, kind) || row.path.split(|&byte| byte == b'/').any(is_journal) {
@@ -298,13 +298,13 @@ fn cleared<'r>(row: &'r Row, decision: &Decision) -> Option<(Kind, Option<&'r [u
     let is_sent = matches!(decision, Decision::Send);
     match &row.kind {
         // A sender has them in its object unless they are skipped.
-        RowKind::Directory | RowKind::DirectoryEnd
+        RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd
             if matches!(decision, Decision::Skip | Decision::Same | Decision::Failed(_)) =>
         {
             None
         }
         RowKind::Directory => Some((Kind::Directory, None)),
-        RowKind::DirectoryEnd => Some((Kind::DirectoryEnd, None)),
+        RowKind::DirectoryEnd | RowKind::PartEnd => Some((Kind::DirectoryEnd, None)),
         RowKind::File if is_sent || matches!(decision, Decision::Resume { .. }) => Some((Kind::File, None)),
         RowKind::Symlink { .. } if is_sent => Some((Kind::Symlink, None)),
         RowKind::Hardlink { first } if is_sent => Some((Kind::Hardlink, Some(first))),

@@ -100,7 +100,7 @@ fn sync(sources: &[String], to: &Path, options: &SyncOptions, form: ListingForm)
     while let Some(batch) = lister.next_batch().expect("the source can be read") {
         for (row, listed) in decode_batch(&batch.bytes).expect("our own").iter().zip(batch.entries) {
             let ruling = compare.rule(row);
-            let choice = compare.carry_out(row, ruling, &|| false);
+            let choice = compare.carry_out(row, ruling, &|| false).expect("within bounds");
             compare.take_deleted().into_iter().for_each(|deleted| synced.deleted(deleted));
             if let survey::Decision::Failed(why) = &choice.decision {
                 synced.failures.push(why.clone());
