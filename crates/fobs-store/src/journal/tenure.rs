@@ -20,8 +20,8 @@ const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 /// A journal that is older than this was not made now, seconds.
 const NEW_FOR_S: u64 = 2;
 
-/// File systems whose state in memory has a directory in sysfs, made when they are mounted first and gone with
-/// the last of their mounts.
+/// File systems whose state in memory has a directory in sysfs: made with the first of their mounts, and gone
+/// with the last.
 const IN_SYSFS: [&str; 3] = ["ext4", "xfs", "f2fs"];
 
 /// The boot and the state of its file system that a file is in; zeros if unknown.
@@ -35,8 +35,8 @@ pub(super) fn tenure(file: &OwnedFd) -> Boot {
     tenure_of(boot, &found, state_in_memory(&found))
 }
 
-/// The number of a mounted file system's directory in sysfs, which no other gets in this boot. One file system
-/// has many mounts: each service of systemd and each container makes its own.
+/// The number of a mounted file system's directory in sysfs, which no other gets in this boot. One file
+/// system has many mounts: each service of systemd and each container makes its own.
 fn state_in_memory(found: &Statx) -> Option<u64> {
     let device = format!("/sys/dev/block/{}:{}", found.stx_dev_major, found.stx_dev_minor);
     outside(Errand::Counters, || {

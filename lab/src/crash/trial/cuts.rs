@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use super::{Disk, Figures, KILL_WITHIN_MS, PATIENCE, Place, Route, names, remove, tree};
 
 impl Place {
-    /// Pushes something new onto a disk whose power is cut up to `cuts` times, and compares it. What is served
-    /// lies on the disk.
+    /// Pushes something new onto a disk whose power is cut up to `cuts` times, and compares it. What is
+    /// served lies on the disk.
     pub fn push_through_cuts(
         &mut self,
         cuts: u64,
