@@ -74,6 +74,10 @@ lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/
 crash: build lab ## kill either side of real copies 300 times, go on with them, compare every byte (10 minutes)
 	$(LAB) crash --fobs $(FOBS) --kills 300
 
+.PHONY: power-cuts
+power-cuts: build lab ## cut the power of a copy's destination 300 times, go on, compare every byte (30 minutes; root and loop devices)
+	$(LAB) crash --fobs $(FOBS) --power --kills 300
+
 .PHONY: hostile
 hostile: build lab ## play hostile clients against a server: every named attack and 24,000 cases (6 minutes and the build)
 	$(CARGO) build --release --locked -p fobs-daemon --features hostile --example hostile

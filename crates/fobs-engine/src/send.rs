@@ -151,9 +151,9 @@ impl Sending {
         let budget = source.budget().clone();
         let survey = docket.as_ref().zip(job.survey);
         let listing = survey
-            .map(|(docket, checksums)| {
+            .map(|(docket, form)| {
                 let told = (job.writer.clone(), job.reporter.clone());
-                Listing::start(docket, &mut source, checksums, told, post.clone())
+                Listing::start(docket, &mut source, form, told, post.clone())
             })
             .transpose()?;
         let (streams, routing, tried) =

@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use rustix::fs::{
-    self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags,
-    Timestamps, Uid,
+    self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Statx,
+    StatxFlags, Timestamps, Uid,
 };
 use rustix::io::Errno;
 
@@ -123,6 +123,11 @@ fn or_dot(path: &[u8]) -> &[u8] {
 /// The status of what has the name.
 pub(super) fn stat(directory: impl AsFd, name: Component<'_>) -> Result<Stat, Errno> {
     fs::statat(directory, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// More of the status of an open file.
+pub(super) fn status(file: impl AsFd, wanted: StatxFlags) -> Result<Statx, Errno> {
+    fs::statx(file, "", AtFlags::EMPTY_PATH, wanted)
 }
 
 /// The target of the link that has the name.

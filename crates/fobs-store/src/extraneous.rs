@@ -1,36 +1,43 @@
 //! What the destination has and the sources do not: found directory by directory, deleted once the listing is
 //! complete.
+//!
+//! ```text
+//!   sources   what the sources have in each directory
+//!   looking   looking through the destination
+//!   removal   deleting what was found
+//! ```
+
+mod looking;
+mod removal;
+mod sources;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
-use rustix::fs::{self, FileType, Mode, OFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use crate::at;
-use crate::at::open_beneath;
-use crate::attributes::timestamps;
+use self::sources::{Listed, Look, Open, Scope, Waiting, lies_in};
+use crate::attributes::FileSystems;
 use crate::backups::Backups;
-use crate::beneath::{Links, sentence};
-use crate::own::is_own;
+use crate::beneath::{kind, sentence};
 use crate::record::Meta;
 use crate::select::filter_of;
 use crate::view::View;
 use fobs_filter::names_from::NamesFrom;
-use fobs_filter::{Action, Chain, DIRECTORY_FILE_MAX, NameKind, Perishable, Side, path};
+use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Perishable, Side, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::event::FileError;
-use fobs_model::name::Component;
 use fobs_model::options::sync::{Delete, DeleteWhen, Enter, SyncOptions};
 
 /// Most bytes of paths that wait for their deletion; more are left, and that is said.
 const FOUND_BYTES_MAX: usize = 64 << 20;
 /// What an allocation takes beside its bytes.
 const ALLOCATION: usize = 16;
-/// Flags for reading a directory.
-const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+/// Most directories that are told one by one because they cannot be looked through; the others are counted.
+const FAILURES_MAX: usize = 100;
 
 /// Names to delete.
 pub struct Extraneous {
@@ -43,8 +50,15 @@ pub struct Extraneous {
     enters: Enter,
     /// Of `--files-from`: only in these, and below, is anything deleted.
     names: Option<NamesFrom>,
+    /// `-x`: nothing is deleted on another file system than that of the top of what is listed.
+    file_systems: FileSystems,
+    device: Option<u64>,
+    /// Whether a directory that is listed empty may be one that was not looked at.
+    doubts_empty: bool,
     hashes: RandomState,
+    look: Look,
     open: Vec<Open>,
+    waiting: Waiting,
     found: Vec<Found>,
     /// Bytes of the paths of `found`; and what it and `changed` take.
     found_bytes: usize,
@@ -54,11 +68,15 @@ pub struct Extraneous {
     budget: MemoryBudget,
     /// What did not fit among `found`.
     forgotten: u64,
-    failed: bool,
     /// Without, directories only make way (`--force`).
     deletes: bool,
     /// Sources that could not be read whole are no reason to delete nothing.
     despite_errors: bool,
+    /// Why nothing is deleted.
+    obstacle: Option<Obstacle>,
+    /// What could not be looked at, and stays; and how many more.
+    failures: Vec<FileError>,
+    untold: u64,
     /// What had no room, as a sentence: nothing is deleted.
     spent: Option<String>,
     /// Directories from which something is deleted, and the time that each is to have.
@@ -66,12 +84,33 @@ pub struct Extraneous {
     keeps_times: bool,
 }
 
-struct Open {
-    /// Hashes of the names that the sources have.
-    seen: Vec<u64>,
-    kept: Charge,
-    /// Whether it is looked through.
-    scanned: bool,
+/// Why nothing is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The sources, or a filter file that may protect anything, could not be read whole.
+    Unread,
+    /// Something could not be stored: what is there may be all that is left of it.
+    Unstored,
+}
+
+impl Obstacle {
+    fn sentence(self) -> String {
+        match self {
+            Obstacle::Unread => {
+                "nothing was deleted: the sources, or a filter file at the destination, could not be read whole"
+            }
+            Obstacle::Unstored => "nothing was deleted: not everything could be stored; sync again",
+        }
+        .to_owned()
+    }
+}
+
+/// What is deleted in which directories.
+pub(crate) struct Scheme<'a> {
+    pub(crate) options: &'a Arc<SyncOptions>,
+    pub(crate) backups: Option<Backups>,
+    /// Whether a directory may be listed in several parts: the contents of several sources.
+    pub(crate) may_repeat: bool,
 }
 
 /// Something to delete.
@@ -97,40 +136,72 @@ pub enum Deleted {
 impl Extraneous {
     pub(super) fn new(
         view: Option<View>,
-        options: &Arc<SyncOptions>,
-        backups: Option<Backups>,
+        scheme: Scheme<'_>,
         budget: &MemoryBudget,
     ) -> Result<Extraneous, Error> {
+        let Scheme { options, backups, may_repeat } = scheme;
         let names = NamesFrom::of(options, budget)?;
+        let delete = options.delete.unwrap_or_default();
+        let look = match delete.when {
+            DeleteWhen::After if !options.only_delete => Look::WhenStored,
+            _ if may_repeat => Look::AtTheEnd,
+            _ => Look::AtOnce,
+        };
         Ok(Extraneous {
             view,
             chain: Chain::within(filter_of(options)?, Side::Receiver, b"", budget)?,
-            delete: options.delete.unwrap_or_default(),
+            delete,
             backups,
             dry_run: options.dry_run,
             only_delete: options.only_delete,
             enters: options.directories,
             names,
+            file_systems: options.preserve.file_systems,
+            device: None,
+            doubts_empty: false,
             hashes: RandomState::new(),
+            look,
             open: Vec::new(),
+            waiting: Waiting::within(budget),
             found: Vec::new(),
             found_bytes: 0,
             found_kept: budget.charge(Keeps::Deletions),
             reported_bytes: 0,
             budget: budget.clone(),
             forgotten: 0,
-            failed: false,
             deletes: options.delete.is_some(),
             despite_errors: options.rules.despite_errors,
+            obstacle: None,
+            failures: Vec::new(),
+            untold: 0,
             spent: None,
             changed: Vec::new(),
             keeps_times: options.preserve.times && !options.rules.omit_directory_times,
         })
     }
 
+    /// The sender does not tell of directories that it has not looked at: with `-x` they come empty.
+    pub(super) fn doubt_empty_directories(&mut self) {
+        self.doubts_empty = self.file_systems == FileSystems::One;
+    }
+
     /// The sources could not be read whole: nothing is deleted, unless that was asked for.
     pub(super) fn scan_failed(&mut self) {
-        self.failed |= !self.despite_errors;
+        if !self.despite_errors {
+            self.stop(Obstacle::Unread);
+        }
+    }
+
+    /// Nothing is deleted, for this reason.
+    pub(super) fn stop(&mut self, obstacle: Obstacle) {
+        self.obstacle.get_or_insert(obstacle);
+    }
+
+    /// Something could not be stored. What is deleted before that is known is deleted all the same.
+    pub(super) fn was_not_stored(&mut self) {
+        if self.look == Look::WhenStored {
+            self.stop(Obstacle::Unstored);
+        }
     }
 
     /// When it is carried out; `None` if an earlier listing has done that.
@@ -141,22 +212,34 @@ impl Extraneous {
     /// The sources have this path.
     pub(super) fn see(&mut self, path: &[u8]) {
         let hash = self.hashes.hash_one(path::split(path).1);
-        if let Some(open) = self.open.last_mut().filter(|open| open.scanned)
-            && let Err(spent) = open.kept.push(&mut open.seen, hash)
-        {
+        if let Some(Err(spent)) = self.open.last_mut().map(|open| open.see(hash)) {
             self.spent.get_or_insert_with(|| spent.to_string());
         }
     }
 
     /// Rows of a directory follow; `exists` at the destination.
     pub(super) fn enter(&mut self, path: &[u8], exists: bool) {
-        let scanned = exists && self.is_whole(path);
-        if exists {
-            self.enter_chain(path);
-        } else {
-            self.chain.enter(path, &mut |_| Ok(None));
+        if self.open.is_empty() {
+            self.device = self.device_of(path);
         }
-        self.open.push(Open { seen: Vec::new(), kept: self.budget.charge(Keeps::Seen), scanned });
+        // What one source makes, another may list.
+        let may_have = exists || self.look == Look::AtTheEnd;
+        let scope = if may_have && self.is_whole(path) { Scope::Whole } else { Scope::Part };
+        self.enter_chain_if(path, exists);
+        self.open.push(Open::new(scope, &self.budget));
+    }
+
+    /// The rows of the directory that was entered last are not all that the sources have in it.
+    pub(super) fn is_part(&mut self) {
+        if let Some(open) = self.open.last_mut() {
+            open.scope = Scope::Part;
+        }
+    }
+
+    /// The file system that deletions keep to below a directory.
+    fn device_of(&mut self, path: &[u8]) -> Option<u64> {
+        let view = self.view.as_mut().filter(|_| self.file_systems == FileSystems::One)?;
+        view.stat(path).ok().map(|stat| stat.st_dev)
     }
 
     /// Whether the rows of a directory are all that the sources have in it.
@@ -166,28 +249,72 @@ impl Extraneous {
         self.enters == Enter::All && names.covers(path)
     }
 
-    /// The rows of the directory are complete: looks for what else is there.
+    /// The rows of the directory are complete: looks for what else is there, now or later.
     pub(super) fn leave(&mut self, path: &[u8], meta: Meta) {
         let Some(mut open) = self.open.pop() else { return };
-        if open.scanned && self.deletes && !self.has_failed() {
-            let before = self.found.len();
-            open.seen.sort_unstable();
-            // What cannot be read has nothing that is deleted.
-            let _ = self.collect(path, Some(&open.seen), Perishable::Counted);
-            if self.keeps_times && self.found.len() > before {
-                let kept = self.found_kept.grow(path.len() + size_of::<(Vec<u8>, Meta)>());
-                // The time of a directory does not matter enough to fail.
-                if kept.is_ok() {
-                    self.changed.push((path.to_vec(), meta));
-                }
-            }
+        if self.doubts_empty && open.seen.is_empty() {
+            open.scope = Scope::Part;
+        }
+        if self.look == Look::AtOnce || !self.deletes {
+            self.look_through(path, open, meta);
+        } else if let Err(spent) = self.waiting.add(path, open, meta) {
+            self.spent.get_or_insert_with(|| spent.to_string());
         }
         self.chain.leave();
     }
 
-    /// Whether nothing is deleted.
-    fn has_failed(&self) -> bool {
-        self.failed || self.spent.is_some()
+    fn look_through(&mut self, path: &[u8], mut open: Open, meta: Meta) {
+        if !self.deletes || open.scope == Scope::Part || self.obstacle.is_some() || self.spent.is_some() {
+            return;
+        }
+        let before = self.found.len();
+        open.seen.sort_unstable();
+        self.collect(path, Some(&open.seen), Perishable::Counted);
+        if self.keeps_times && self.found.len() > before {
+            let kept = self.found_kept.grow(path.len() + size_of::<(Vec<u8>, Meta)>());
+            // The time of a directory does not matter enough to fail.
+            if kept.is_ok() {
+                self.changed.push((path.to_vec(), meta));
+            }
+        }
+    }
+
+    /// Looks through what waited, by the filter files that are there now.
+    fn look_through_waiting(&mut self) {
+        if let Some(view) = &mut self.view {
+            view.forget();
+        }
+        let mut above: Vec<Vec<u8>> = Vec::new();
+        for (path, Listed { open, meta }) in self.waiting.take() {
+            while above.last().is_some_and(|above| !lies_in(&path, above)) {
+                above.pop();
+                self.chain.leave();
+            }
+            if above.is_empty() {
+                self.device = self.device_of(&path);
+            }
+            let is_there = self.is_directory(&path);
+            self.enter_chain_if(&path, is_there);
+            if is_there {
+                self.look_through(&path, open, meta);
+            }
+            above.push(path);
+        }
+        above.iter().for_each(|_| self.chain.leave());
+    }
+
+    fn is_directory(&mut self, path: &[u8]) -> bool {
+        let stat = self.view.as_mut().and_then(|view| view.stat(path).ok());
+        stat.is_some_and(|stat| kind(&stat) == FileType::Directory)
+    }
+
+    /// Enters a directory, and reads its filter files if it is there.
+    fn enter_chain_if(&mut self, path: &[u8], is_there: bool) {
+        if is_there {
+            self.enter_chain(path);
+        } else {
+            self.chain.enter(path, &mut |_| Ok(None));
+        }
     }
 
     fn enter_chain(&mut self, path: &[u8]) {
@@ -196,187 +323,16 @@ impl Extraneous {
             Some(view) => read_small(view, &path::join(path, name)),
             None => Ok(None),
         });
-        // A filter file that cannot be used may protect anything.
-        self.failed |= !failures.is_empty();
-    }
-
-    /// Collects what is in a directory and not `seen`; returns whether all of it is collected.
-    fn collect(
-        &mut self,
-        directory: &[u8],
-        seen: Option<&[u64]>,
-        perishable: Perishable,
-    ) -> Result<bool, Errno> {
-        let Some(view) = &mut self.view else { return Ok(true) };
-        let place = view.place(directory).into_owned();
-        let held = view.hold(&place)?;
-        let opened = open_beneath(&*held, b"", READ_DIRECTORY, Mode::empty(), Links::Refuse)?;
-        let (mut names, mut kept) = (Vec::new(), self.budget.charge(Keeps::Listing));
-        for entry in fs::Dir::new(opened)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if !matches!(name, b"." | b"..")
-                && seen.is_none_or(|seen| seen.binary_search(&self.hashes.hash_one(name)).is_err())
-            {
-                let file_type = match entry.file_type() {
-                    FileType::Unknown => at::stat(&*held, Component::new(name)?)
-                        .map(|stat| FileType::from_raw_mode(stat.st_mode))?,
-                    known => known,
-                };
-                let entry = (name.to_vec(), file_type == FileType::Directory);
-                let room = kept.grow(name.len() + ALLOCATION).and_then(|()| kept.push(&mut names, entry));
-                if let Err(spent) = room {
-                    self.spent.get_or_insert_with(|| spent.to_string());
-                    return Ok(false);
-                }
-            }
-        }
-        names.sort_unstable();
-        let mut whole = true;
-        self.note_rules();
-        for (name, is_directory) in names {
-            let path = path::join(directory, &name);
-            let kind = if is_directory { NameKind::Directory } else { NameKind::Other };
-            let protected = self.chain.judge(&path, kind, perishable) == Some(Action::Exclude)
-                || (!is_directory && is_own(&*held, &name));
-            let gone = !protected && (!is_directory || self.collect_directory(&path));
-            whole &= gone && self.push(path, is_directory);
-        }
-        Ok(whole)
-    }
-
-    /// Collects what is in a directory that is deleted; returns whether all of it is.
-    fn collect_directory(&mut self, path: &[u8]) -> bool {
-        self.enter_chain(path);
-        let whole = self.collect(path, None, Perishable::Ignored);
-        self.chain.leave();
-        // What cannot be read is kept.
-        whole.unwrap_or(false)
-    }
-
-    /// Empties a directory for something else that gets its name; whether it is empty then, or would be.
-    pub(super) fn empty(&mut self, path: &[u8], report: &mut dyn FnMut(Deleted)) -> bool {
-        let before = self.found.len();
-        let mut whole = self.collect_directory(path);
-        for found in self.found.split_off(before) {
-            let bytes = found.path.len() + ALLOCATION;
-            self.reported_bytes += bytes;
-            self.found_bytes -= bytes + size_of::<Found>();
-            match if self.dry_run { Ok(true) } else { self.remove(&found) } {
-                Ok(true) => report(Deleted::Gone(found)),
-                Ok(false) | Err(_) => whole = false,
-            }
-        }
-        whole
-    }
-
-    /// What was reported by [`empty`](Self::empty) is forgotten.
-    pub(super) fn forget_reported(&mut self) {
-        self.found_kept.shrink(std::mem::take(&mut self.reported_bytes));
-    }
-
-    /// The rules may have taken too much work: then what they said does not count.
-    fn note_rules(&mut self) {
-        if let Some(error) = self.chain.failure() {
-            self.spent.get_or_insert(error.message);
+        if !failures.is_empty() {
+            self.stop(Obstacle::Unread);
         }
     }
 
-    fn push(&mut self, path: Vec<u8>, is_directory: bool) -> bool {
-        let bytes = path.len() + ALLOCATION;
-        let kept = &mut self.found_kept;
-        let fits = self.found_bytes + bytes <= FOUND_BYTES_MAX
-            && kept.grow(bytes).is_ok()
-            && kept.room_in_vec(&mut self.found, 1).is_ok();
-        if !fits {
-            self.forgotten += 1;
-            return false;
-        }
-        self.found_bytes += bytes + size_of::<Found>();
-        self.found.push(Found { path, is_directory });
-        true
-    }
-
-    /// Deletes what was found, or only reports it in a dry run.
-    pub fn carry_out(mut self, report: &mut dyn FnMut(Deleted)) {
-        self.note_rules();
-        if let Some(spent) = self.spent {
-            let message = format!("nothing was deleted: {spent}");
-            report(Deleted::Failed(FileError { path: Vec::new(), message }));
-            return;
-        }
-        if self.failed {
-            let message = "nothing was deleted: the sources, or a filter file at the destination, could not be read whole";
-            report(Deleted::Failed(FileError { path: Vec::new(), message: message.to_owned() }));
-            return;
-        }
-        let max = self.delete.max.unwrap_or(u64::MAX);
-        let (mut count, mut left) = (0, 0);
-        for found in std::mem::take(&mut self.found) {
-            if count == max {
-                left += 1;
-                continue;
-            }
-            let deleted = if self.dry_run { Ok(true) } else { self.remove(&found) };
-            match deleted {
-                // A backup that this sync made.
-                Ok(false) => {}
-                Ok(true) => {
-                    count += 1;
-                    report(Deleted::Gone(found));
-                }
-                // A backup or something new keeps it.
-                Err(Errno::NOTEMPTY) if found.is_directory => {}
-                Err(errno) => {
-                    let message = sentence("delete", &found.path, errno);
-                    report(Deleted::Failed(FileError { path: found.path, message }));
-                }
-            }
-        }
-        if !self.dry_run {
-            self.restore_times();
-        }
-        if left > 0 {
-            report(Deleted::Limited(left));
-        }
-        if self.forgotten > 0 {
-            let message = format!(
-                "{} more would have been deleted, and their names take too much memory: run the sync again",
-                self.forgotten
-            );
-            report(Deleted::Failed(FileError { path: Vec::new(), message }));
-        }
-    }
-
-    /// A deletion gives its directory a new time, perhaps after that was set.
-    fn restore_times(&mut self) {
-        let Some(view) = &mut self.view else { return };
-        for (path, meta) in std::mem::take(&mut self.changed) {
-            let place = view.place(&path).into_owned();
-            let times = timestamps(meta);
-            // The time of a directory does not matter enough to fail.
-            let _ = view.hold(&place).and_then(|directory| at::set_own_times(&*directory, &times));
-        }
-    }
-
-    /// Deletes it, or makes it its own backup; `false` for a backup that this sync made.
-    fn remove(&mut self, found: &Found) -> Result<bool, Errno> {
-        let Some(view) = &mut self.view else { return Ok(true) };
-        let place = view.place(&found.path).into_owned();
-        let (parent, name) = path::split_name(&place)?;
-        let directory = view.hold(parent)?;
-        let unlink = || at::unlink(&*directory, name);
-        let removed = match &self.backups {
-            _ if found.is_directory => at::remove_directory(&*directory, name).map(|()| true),
-            Some(backups) => match backups.take(&found.path, &directory, name) {
-                Ok(false) => backups.spare(&found.path, unlink),
-                taken => taken,
-            },
-            None => unlink().map(|()| true),
-        };
-        match removed {
-            Err(Errno::NOENT) => Ok(true),
-            other => other,
+    fn fail(&mut self, what: &str, path: &[u8], errno: Errno) {
+        if self.failures.len() < FAILURES_MAX {
+            self.failures.push(FileError { path: path.to_vec(), message: sentence(what, path, errno) });
+        } else {
+            self.untold += 1;
         }
     }
 }

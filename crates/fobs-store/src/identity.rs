@@ -19,7 +19,8 @@ pub struct Identity {
     pub mtime_s: i64,
     /// Nanoseconds of the modification time.
     pub mtime_ns: u32,
-    /// Inode number.
+    /// Inode number; of a source, a mark of that and of the time of its last change, which no program sets.
+    /// Compared, not used.
     pub inode: u64,
 }
 
@@ -29,6 +30,17 @@ impl Identity {
         let meta = meta(stat);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         Identity { size, mtime_s: meta.mtime_s, mtime_ns: meta.mtime_ns, inode: stat.st_ino }
+    }
+
+    /// Of the status of a file that is sent: one that was rewritten in place differs, whatever its time of
+    /// modification was set to.
+    pub(super) fn of_source(stat: &Stat) -> Identity {
+        let mut hasher = Hasher::new_from_context_key(&MARK);
+        for number in [stat.st_ino, stat.st_ctime as u64, stat.st_ctime_nsec] {
+            hasher.update(&number.to_le_bytes());
+        }
+        let mark = hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes);
+        Identity { inode: mark, ..Identity::of(stat) }
     }
 
     fn bytes(&self) -> [u8; 28] {
@@ -46,6 +58,7 @@ pub type Fingerprint = [u8; 16];
 
 /// The contexts' keys. Made once: a journal needs both for every file, and a key is as much work as its hash.
 static SOURCE: LazyLock<ContextKey> = LazyLock::new(|| hash_derive_key_context("FOBS journal 1: source"));
+static MARK: LazyLock<ContextKey> = LazyLock::new(|| hash_derive_key_context("FOBS source: mark"));
 static DESTINATION: LazyLock<ContextKey> =
     LazyLock::new(|| hash_derive_key_context("FOBS journal 1: destination"));
 

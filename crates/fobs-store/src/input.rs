@@ -18,7 +18,7 @@ impl Input {
     /// What the receiver's journal knows the file by; `None` for a stream.
     pub(super) fn identity(&self) -> Option<Identity> {
         match self {
-            Input::File(_, stamp) => Some(stamp.identity),
+            Input::File(_, stamp) => Some(stamp.source),
             Input::Stream(_) => None,
         }
     }

@@ -49,6 +49,7 @@ pub mod names;
 mod open_file;
 mod own;
 pub mod pieces;
+mod prefix;
 pub mod record;
 mod requested;
 mod scratch;

@@ -1,5 +1,6 @@
 //! The receiving side's storage: stores verified chunks in order (protocol 7.6).
 
+use std::cell::Cell;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
@@ -67,6 +68,10 @@ pub struct Sink {
     bases: Vec<Basis>,
     links: Links,
     budget: MemoryBudget,
+    /// Whether a path may come twice: the contents of several directories.
+    may_repeat: bool,
+    /// Whether something could not be read or stored.
+    has_failures: bool,
     over: bool,
     root: TransferRoot,
     files: u64,
@@ -125,6 +130,7 @@ impl Sink {
                 return Err(protocol("a source has a name that none can have"));
             }
         }
+        let may_repeat = spec.may_repeat();
         let place = resolve(&spec.base, &spec.destination, spec.shape, &spec.names);
         let (directory, name) = match place.map_err(|error| unseen(&spec, error))? {
             Place::Into(directory) => (Arc::new(directory), None),
@@ -146,6 +152,7 @@ impl Sink {
         }
         let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve, &spec.budget).with(bases);
         (sink.naming, sink.notices) = (naming, notices);
+        sink.may_repeat = may_repeat;
         sink.terms = spec.terms;
         Ok(sink)
     }
@@ -165,6 +172,8 @@ impl Sink {
             bases: Vec::new(),
             links: Links::within(budget),
             budget: budget.clone(),
+            may_repeat: false,
+            has_failures: false,
             over: false,
             root: TransferRoot::default(),
             files: 0,
@@ -190,7 +199,11 @@ impl Sink {
         events: &mut dyn FnMut(SinkEvent),
     ) -> Result<()> {
         let naming = self.naming.clone();
-        let events = &mut |event| events(naming.named(event));
+        let failed = Cell::new(self.has_failures);
+        let events = &mut |event: SinkEvent| {
+            failed.set(failed.get() || event.is_failure());
+            events(naming.named(event));
+        };
         let Some((data, records)) = verified.body(chunk, scratch) else {
             return Err(mixed_up());
         };
@@ -211,6 +224,7 @@ impl Sink {
             return Err(mixed_up());
         }
         self.checkpoint(events);
+        self.has_failures = failed.get();
         Ok(())
     }
 
@@ -221,10 +235,17 @@ impl Sink {
         }
         self.gate.close()?;
         let naming = self.naming.clone();
-        let events: &mut dyn FnMut(SinkEvent) = &mut |event| events(naming.named(event));
+        let failed = Cell::new(self.has_failures);
+        let events: &mut dyn FnMut(SinkEvent) = &mut |event| {
+            failed.set(failed.get() || event.is_failure());
+            events(naming.named(event));
+        };
         self.link_rest(events)?;
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(extraneous) = later {
+        if let Some(mut extraneous) = later {
+            if failed.get() {
+                extraneous.was_not_stored();
+            }
             extraneous.carry_out(&mut |deleted| events(SinkEvent::Deleted(deleted)));
         }
         let mut closing = Closing::default();
@@ -232,8 +253,8 @@ impl Sink {
             if !tree.is_complete() {
                 return Err(protocol("the transfer ends in the middle of a directory"));
             }
-            if tree.syncs() {
-                synced(events, || tree.sync_names())
+            if tree.settles() {
+                synced(events, || tree.settle())
                     .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
             }
             closing = Closing::new(tree.take_journal(), tree.end_of_top());
@@ -348,10 +369,9 @@ impl Sink {
         }
         file.tree.extend(data.len() as u64, tail, values).ok_or_else(mixed_up)?;
         let written = match (&file.storing, &mut self.target) {
-            (Storing::File(placing), _) => placing
-                .file
-                .write(data, offset)
-                .map_err(|errno| Trouble::Path(sentence("write", &file.path, errno))),
+            (Storing::File(placing), Target::Tree(tree)) => {
+                placing.file.write(data, offset).map_err(|errno| tree.not_written(&file.path, errno))
+            }
             (Storing::Stream, Target::Stream(stream)) => {
                 stream.writer.write_all(data).map_err(|error| stream_failed(&error).into())
             }

@@ -440,8 +440,8 @@ impl Source {
         let message = format!("cannot copy '{}': {why}; copy it without them", show(path));
         let failure = FileError { path: path.clone(), message };
         self.fail(failure, filled);
-        if let Entry::DirectoryEnd { path, meta, .. } = entry {
-            self.postponed = Some((Entry::DirectoryEnd { path, meta, attributes: None }, None));
+        if let Entry::DirectoryEnd { path, meta, contents, .. } = entry {
+            self.postponed = Some((Entry::DirectoryEnd { path, meta, attributes: None, contents }, None));
         }
     }
 

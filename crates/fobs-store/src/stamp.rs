@@ -12,6 +12,8 @@ const FORMAT_MASK: u32 = 0o170_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) identity: Identity,
+    /// What a receiver's journal knows the file by.
+    pub(super) source: Identity,
     /// The file's type, and the device that it is on.
     kind: (u32, u64),
     size: i64,
@@ -31,6 +33,7 @@ impl Stamp {
     pub(super) fn of(stat: &Stat) -> Stamp {
         Stamp {
             identity: Identity::of(stat),
+            source: Identity::of_source(stat),
             kind: (stat.st_mode & FORMAT_MASK, stat.st_dev),
             size: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec),

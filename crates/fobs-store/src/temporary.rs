@@ -8,7 +8,7 @@ use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, pwrite};
 
 use super::at;
-use super::attributes::{Applier, Attributes, Handle, ModeNow, Modes, Unkept, Unset, open_handle};
+use super::attributes::{Applier, Attributes, Handle, Modes, Unkept, Unset, open_handle};
 use super::beneath::kind;
 use super::held::{Inode, is_trusted, may_be_put_there};
 use super::own::{OWN_MODE, is_marked, open_own};
@@ -307,7 +307,7 @@ impl TemporaryFile {
         if self.may_be_longer {
             fs::ftruncate(&self.file, len)?;
         }
-        let now = ModeNow::Is(OWN_MODE);
+        let now = applier.made_in(&self.temporary.directory, Some(OWN_MODE));
         let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
         if applier.keeping.overwrite == Overwrite::Refuse {
             return self.temporary.take_new(name).map(|()| kept);

@@ -12,5 +12,6 @@ mod privileges;
 mod round_trip;
 mod sources;
 mod support;
+mod syncs;
 mod terms;
 mod wire;

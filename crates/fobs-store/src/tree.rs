@@ -4,22 +4,23 @@ mod directories;
 mod entrances;
 mod files;
 mod first_names;
+mod settling;
 mod terms;
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 pub(crate) use self::entrances::Entrances;
 pub(crate) use self::first_names::FirstNames;
-use self::terms::veiled;
+pub(crate) use self::settling::Settling;
+use self::terms::{not_set, veiled, written_now};
 use super::at;
 use super::at::open_beneath;
-use super::attributes::{Applier, Attributes, ModeNow, Modes, Unkept, Unset, open_handle};
+use super::attributes::{Applier, Attributes, Made, ModeNow, Modes, Unkept, Unset, open_handle};
 use super::backups::Backups;
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
@@ -84,6 +85,8 @@ pub(super) struct Tree {
     unsynced: Option<Arc<OwnedFd>>,
     /// The directories that have not ended, each below the one before: at most one per two bytes of path.
     levels: Vec<Level>,
+    /// Where sources are removed: what is to be kept before.
+    settling: Option<Settling>,
     /// What is recorded of it, and the lock.
     journal: Option<Journal>,
     /// What is replaced is kept under another name.
@@ -123,7 +126,10 @@ struct Level {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LevelState {
-    Created,
+    /// With the permissions that it may have.
+    Created {
+        allowed: u32,
+    },
     Existing,
     Skipped,
 }
@@ -147,6 +153,7 @@ impl Tree {
             fsync,
             unsynced: None,
             levels: Vec::new(),
+            settling: None,
             journal,
             backups: None,
             leaves_directory_times: false,
@@ -177,6 +184,10 @@ impl Tree {
         self.backups = suffix.map(|suffix| Backups::new(suffix, budget));
         if sync.only_delete {
             self.top_meta = self.before;
+        }
+        if sync.removes_sources() {
+            let settling = self.settling.get_or_insert_default();
+            settling.note(&self.top);
         }
         self.leaves_directory_times = sync.rules.omit_directory_times;
         self.leaves_link_times = sync.rules.omit_link_times;
@@ -380,6 +391,7 @@ impl Tree {
                     return Err(Errno::STALE);
                 }
                 let directory = Arc::new(directory);
+                self.settling.iter().for_each(|settling| settling.note(&directory));
                 self.held = Some((place.to_vec(), Arc::clone(&directory)));
                 Ok(directory)
             }
@@ -401,17 +413,4 @@ fn named_as_ours(path: &[u8]) -> Trouble {
     Trouble::Path(format!(
         "cannot write '{shown}': fobs gives such names to files of its own; rename it at the source"
     ))
-}
-
-/// Something of a path that is complete could not be set.
-fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
-    let what = format!("set {} of (its content is complete)", unset.what);
-    Trouble::Path(sentence(&what, path, unset.errno))
-}
-
-/// With the time of something written now.
-fn written_now(meta: Meta) -> Meta {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mtime_s = i64::try_from(since_1970.as_secs()).unwrap_or(0);
-    Meta { mtime_s, mtime_ns: since_1970.subsec_nanos(), ..meta }
 }

@@ -78,8 +78,13 @@ impl View {
 
     /// Opens what stands at a path within the transfer.
     pub(super) fn open(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let place = self.place(path);
-        let (parent, name) = path::split(&place);
+        let place = self.place(path).into_owned();
+        self.open_at(&place, flags)
+    }
+
+    /// Opens what stands at a path below the destination's top directory.
+    pub(super) fn open_at(&mut self, place: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let (parent, name) = path::split(place);
         open_beneath(&*self.hold(parent)?, name, flags | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse)
     }
 

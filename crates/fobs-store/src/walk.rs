@@ -33,7 +33,7 @@ use fobs_model::name::Component;
 
 use named::NamedKind;
 
-pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
+pub(super) use entry::{Contents, Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
 pub(super) use followed::leads_out;
 pub(super) use following::Following;
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
@@ -114,6 +114,7 @@ struct Level {
     reading: Option<Dir>,
     /// Names of the subdirectories found.
     subdirectories: Vec<Vec<u8>>,
+    contents: Contents,
     kept: Charge,
     /// Its file system and number.
     id: (u64, u64),
@@ -231,6 +232,7 @@ impl Walk {
                     attributes,
                     reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
+                    contents: if is_entered { Contents::Seen } else { Contents::Unseen },
                     kept: self.budget.charge(Keeps::Subdirectories),
                     id: (stat.st_dev, stat.st_ino),
                 });
@@ -242,12 +244,12 @@ impl Walk {
 
     /// Ends the innermost directory.
     fn leave(&mut self, level: Level) -> Entry {
-        let Level { path, meta, attributes, .. } = level;
+        let Level { path, meta, attributes, contents, .. } = level;
         match attributes {
-            Ok(attributes) => Entry::DirectoryEnd { path, meta, attributes },
+            Ok(attributes) => Entry::DirectoryEnd { path, meta, attributes, contents },
             Err(errno) => {
                 let failure = no_attributes(&path, errno);
-                self.queued = Some(Entry::DirectoryEnd { path, meta, attributes: None });
+                self.queued = Some(Entry::DirectoryEnd { path, meta, attributes: None, contents });
                 failure
             }
         }
@@ -303,7 +305,7 @@ impl Iterator for Walk {
                     }
                 }
                 Some(Some(Err(errno))) => {
-                    level.reading = None;
+                    level.stop_reading();
                     return Some(failed(&level.path, "read all of", errno));
                 }
                 Some(None) => level.reading = None,
@@ -343,8 +345,13 @@ impl Level {
         let kept = self.kept.grow(name.len() + ALLOCATION);
         let kept = kept.and_then(|()| self.kept.push(&mut self.subdirectories, name.to_vec()));
         let message = format!("cannot read all of '{}': {}", show(&self.path), kept.err()?);
-        self.reading = None;
+        self.stop_reading();
         Some(Entry::Failed(FileError { path: self.path.clone(), message }))
+    }
+
+    /// What was not read yet is not looked at.
+    fn stop_reading(&mut self) {
+        (self.reading, self.contents) = (None, Contents::Unseen);
     }
 
     /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
@@ -364,6 +371,7 @@ impl Level {
         if path.len() > PATH_LEN_MAX {
             let message =
                 format!("cannot read '{}': its path is longer than {PATH_LEN_MAX} bytes", show(&path));
+            self.contents = Contents::Unseen;
             return Some(Entry::Failed(FileError { path: self.path.clone(), message }));
         }
         let directory = self.reading.as_ref()?.fd().ok()?;

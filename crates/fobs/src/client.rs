@@ -17,8 +17,8 @@ mod streams;
 
 use crate::examine::walls_here;
 use crate::session::{
-    check_bases, checksums, cp_rules, pursuit, receiver_config, sender_config, sending_of, summary,
-    sync_checksums,
+    check_bases, cp_rules, listing_form, pursuit, receiver_config, sender_config, sending_of, summary,
+    sync_survey,
 };
 pub(crate) use copy::copy;
 use copy::expands;
@@ -33,7 +33,7 @@ use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
-use fobs_model::message::{Hello, Open, PathRole, Reuse, STEER};
+use fobs_model::message::{Hello, Open, PARTS, PathRole, Reuse, STEER};
 use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
 use fobs_model::walls::Walls;
 use fobs_proto::receiver::ReceiverConfig;
@@ -124,7 +124,7 @@ impl Client<'_> {
             streams,
             source,
             survey: (knows_survey && accept.survey)
-                .then(|| sync.map_or_else(|| checksums(self.options.checksum), sync_checksums)),
+                .then(|| listing_form(sync, self.options.checksum, self.hello.has(PARTS))),
             config,
             endurance: course.endurance(self.options),
             deadline: pursuit(&sending),
@@ -160,7 +160,10 @@ impl Client<'_> {
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         check_bases(&sink, None)?;
         let survey = match &self.options.sync {
-            Some(sync) => Some(Compare::for_sync(&mut sink, sync.clone(), Privileges::OfTheUser)?),
+            Some(sync) => {
+                let tells_parts = self.hello.has(PARTS);
+                Some(sync_survey(&mut sink, sync.clone(), Privileges::OfTheUser, tells_parts)?)
+            }
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());

@@ -25,7 +25,7 @@ pub use wanted::{Wanted, Work};
 
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
-    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sync_checksums,
+    check_bases, cp_rules, listing_form, preserved, pursuit, receiver_config, sender_config, sync_survey,
 };
 use fobs_channel::control::ControlChannel;
 use fobs_engine::memory::history::RememberedPath;
@@ -162,7 +162,7 @@ fn receive_push(
     granted: Granted,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { answer, mut link, streams, knows_survey } = granted;
+    let Granted { answer, mut link, streams, knows_survey, knows_parts } = granted;
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let wants_survey = resuming.survey;
@@ -182,7 +182,7 @@ fn receive_push(
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
-        Some(sync) => Some(Compare::for_sync(&mut sink, sync, privileges)?),
+        Some(sync) => Some(sync_survey(&mut sink, sync, privileges, knows_parts)?),
         None => survey.then(|| Compare::new(&mut sink, rules)),
     };
     let limit_bps = policy.throttle.cap(None);
@@ -231,7 +231,7 @@ fn send_pull(
     granted: Granted,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { answer, mut link, streams, knows_survey } = granted;
+    let Granted { answer, mut link, streams, knows_survey, knows_parts } = granted;
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
         None => {
@@ -255,10 +255,8 @@ fn send_pull(
         link,
         streams,
         source,
-        survey: match &open.sync {
-            Some(sync) => Some(sync_checksums(sync)),
-            None => (knows_survey && open.resuming.survey).then(|| checksums(open.resuming.checksum)),
-        },
+        survey: (open.sync.is_some() || knows_survey && open.resuming.survey)
+            .then(|| listing_form(open.sync.as_deref(), open.resuming.checksum, knows_parts)),
         config,
         endurance: Endurance::for_peer(open.timeout),
         deadline,

@@ -7,12 +7,15 @@ pub use fobs_engine::{
 };
 use fobs_model::error::Result;
 use fobs_model::message::{Hello, PATH_VALIDATION, Sending};
-use fobs_model::options::sync::{Compare, SyncOptions};
-use fobs_model::options::{CongestionControl, Preserve, Priority, TransferOptions, Transport};
+use fobs_model::options::sync::{self, SyncOptions};
+use fobs_model::options::{
+    CongestionControl, FileSystems, Preserve, Priority, Privileges, TransferOptions, Transport,
+};
 use fobs_model::permit::Permit;
-use fobs_store::survey::{Append, Checksums, CompareBy, Rules};
-use fobs_store::{Sink, SinkSpec};
+use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
+use fobs_store::{Partial, Sink, SinkSpec};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The farthest deadline: a century, far from the end of any clock.
@@ -62,9 +65,41 @@ pub fn preserved(sync: Option<&SyncOptions>, preserve: bool) -> Preserve {
     sync.map_or_else(|| Preserve::as_cp(preserve), |sync| sync.preserve.clone())
 }
 
-/// Whether a sync's listing carries the hashes of contents.
-pub(crate) fn sync_checksums(sync: &SyncOptions) -> Checksums {
-    checksums(sync.rules.compare == Compare::Content)
+/// What decides on the rows of a sync, from a sender that tells of directories which it has not looked at, or
+/// is too old for that.
+pub(crate) fn sync_survey(
+    sink: &mut Sink,
+    sync: Arc<SyncOptions>,
+    privileges: Privileges,
+    tells_parts: bool,
+) -> Result<Compare> {
+    let mut compare = Compare::for_sync(sink, sync, privileges)?;
+    if !tells_parts {
+        compare.doubt_empty_directories();
+    }
+    Ok(compare)
+}
+
+/// What a listing has, for a receiver that knows of directories which were not looked at, or not.
+pub(crate) fn listing_form(sync: Option<&SyncOptions>, checksum: bool, knows_parts: bool) -> ListingForm {
+    let Some(sync) = sync else { return hashes(checksum).into() };
+    let crosses = sync.preserve.file_systems == FileSystems::All;
+    let parts = match (knows_parts, sync.delete.is_some()) {
+        (true, _) => Parts::Told,
+        // Whatever else is not looked at, a receiver knows by the options, or as a failure.
+        (false, deletes) if !deletes || crosses => Parts::Untold,
+        (false, _) => Parts::Failed,
+    };
+    ListingForm { checksums: hashes(sync.rules.compare == sync::Compare::Content), parts }
+}
+
+/// What stays of an interrupted transfer. A pass that only deletes leaves what an earlier run stored.
+pub(crate) fn kept_of(no_partial: bool, sync: Option<&SyncOptions>) -> Partial {
+    match sync {
+        Some(sync) if sync.only_delete => Partial::Untouched,
+        _ if no_partial => Partial::Discard,
+        _ => Partial::Keep,
+    }
 }
 
 /// The sink of a sync that changes nothing, and of any other transfer.
@@ -90,7 +125,7 @@ pub(crate) fn check_bases(sink: &Sink, permit: Option<&Permit>) -> Result<()> {
 }
 
 /// Whether a listing carries the hashes of contents.
-pub(crate) fn checksums(checksum: bool) -> Checksums {
+fn hashes(checksum: bool) -> Checksums {
     if checksum { Checksums::Listed } else { Checksums::Omitted }
 }
 

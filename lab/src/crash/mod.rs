@@ -9,7 +9,9 @@ use std::time::SystemTime;
 use clap::ValueHint;
 
 use crate::failure::{self, EXIT_INTERNAL, Failure};
-use trial::{Figures, Place, TWICE_MAX};
+use trial::{Disk, Figures, Place, TWICE_MAX};
+
+use crate::link::shut_down;
 
 /// Set in the process that runs in a network of its own.
 const INSIDE: &str = "FOBS_CRASH_INSIDE";
@@ -38,6 +40,11 @@ pub struct Args {
     /// Kills in all
     #[arg(long, value_name = "COUNT", default_value_t = 300)]
     kills: u64,
+
+    /// Cut the power of the destination's disk instead: a file system of its own on a loop device is shut
+    /// down without a flush and mounted again. Needs root
+    #[arg(long, value_name = "FILE SYSTEM", num_args = 0..=1, default_missing_value = "ext4")]
+    power: Option<String>,
 
     /// Seed of sizes, sides and times [default: the clock]
     #[arg(long, value_name = "SEED")]
@@ -72,6 +79,9 @@ fn in_own_network(args: &Args) -> Option<ExitCode> {
     let mut inside = Command::new("unshare");
     inside.args(unshare).args(["sh", "-c", script]).arg(program).arg("crash");
     inside.arg("--fobs").arg(&args.fobs).arg("--kills").arg(args.kills.to_string());
+    if let Some(kind) = &args.power {
+        inside.arg(format!("--power={kind}"));
+    }
     if let Some(seed) = args.seed {
         inside.arg("--seed").arg(seed.to_string());
     }
@@ -98,6 +108,9 @@ fn run(args: &Args) -> Result<(), Failure> {
         println!("no copies over ssh: that needs root and an sshd");
     }
     let mut figures = Figures::default();
+    if let Some(kind) = &args.power {
+        return cut_power(args, kind, seed, &mut directory, &mut place, &mut figures);
+    }
     while figures.kills < args.kills {
         let left = args.kills - figures.kills;
         if let Err(message) = place.copy(left, &mut figures) {
@@ -123,4 +136,39 @@ fn run(args: &Args) -> Result<(), Failure> {
         );
         Err(Failure::with_code(EXIT_INTERNAL, message))
     }
+}
+
+/// Copies whose destination loses its power.
+fn cut_power(
+    args: &Args,
+    kind: &str,
+    seed: u64,
+    directory: &mut tempfile::TempDir,
+    place: &mut Place,
+    figures: &mut Figures,
+) -> Result<(), Failure> {
+    let served = directory.path().join("served");
+    let disk = Disk::make(directory.path(), &served, kind, shut_down).map_err(Failure::new)?;
+    let Some(mut disk) = disk else {
+        return Err(Failure::new(format!(
+            "no power to cut: there is no loop device here, or no mkfs.{kind}; run it as root where both are"
+        )));
+    };
+    while figures.kills < args.kills {
+        if let Err(message) = place.push_through_cuts(args.kills - figures.kills, &mut disk, figures) {
+            directory.disable_cleanup(true);
+            let here = directory.path().display();
+            let message =
+                format!("seed {seed}, copy {}: {message}\nall files are kept in {here}", figures.copies);
+            return Err(Failure::with_code(EXIT_INTERNAL, message));
+        }
+        if figures.copies % COPIES_A_LINE == 0 {
+            println!("{} power cuts in {} copies", figures.kills, figures.copies);
+        }
+    }
+    println!(
+        "all: {} power cuts of {kind} in {} copies of {} bytes, every byte compared; {} runs went on where one had ended",
+        figures.kills, figures.copies, figures.bytes, figures.resumed
+    );
+    Ok(())
 }

@@ -24,7 +24,7 @@ mod emulation;
 pub mod emulator;
 pub mod host;
 mod jitter;
-#[expect(unsafe_code, reason = "TUN devices and real-time scheduling have no safe wrapper")]
+#[expect(unsafe_code, reason = "TUN devices, real-time scheduling and shutdowns have no safe wrapper")]
 mod kernel;
 mod loss;
 mod middlebox;
@@ -37,3 +37,4 @@ mod self_test;
 pub mod spec;
 
 pub use self::command::{Args, main};
+pub use self::kernel::shut_down;

@@ -3,9 +3,14 @@
 #[path = "../../../../lab/src/crash/trial/mod.rs"]
 mod trial;
 
-use trial::{Figures, Place};
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use trial::{Disk, Figures, Place};
 
 use super::case::{Case, fobs_path};
+use super::needs;
 
 /// Kills; `make crash` makes 300.
 const KILLS: u64 = 10;
@@ -24,4 +29,36 @@ fn copies_killed_at_random_points_go_on() {
     }
     eprintln!("{}", figures.summary());
     assert!(figures.resumed > 0, "nothing was gone on with");
+}
+
+/// Power cuts; `make power-cuts` makes 300.
+const CUTS: u64 = 12;
+
+/// `EXT4_IOC_SHUTDOWN` without a flush, by a program that may make any call.
+fn shut_down(mounted: &Path) -> io::Result<()> {
+    let script = "import fcntl, os, struct, sys\n\
+                  fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
+    let done = Command::new("python3").args(["-c", script]).arg(mounted).status()?;
+    if done.success() { Ok(()) } else { Err(io::Error::other("python3 failed")) }
+}
+
+#[test]
+fn copies_whose_destination_loses_its_power_go_on() {
+    let name = "copies_whose_destination_loses_its_power_go_on";
+    if !needs::given(name) {
+        return;
+    }
+    let case = Case::new(name);
+    let seed = case.seed();
+    let (directory, served) = (case.path("crash"), case.path("crash/served"));
+    let mut place = Place::new(&directory, fobs_path(), seed, false, false).expect("keys");
+    let mut disk =
+        Disk::make(&directory, &served, "ext4", shut_down).expect("a place").expect("it was tried");
+    let mut figures = Figures::default();
+    while figures.kills < CUTS {
+        if let Err(message) = place.push_through_cuts(CUTS - figures.kills, &mut disk, &mut figures) {
+            panic!("seed {seed}, copy {}: {message}", figures.copies);
+        }
+    }
+    eprintln!("{} cuts, {} runs went on", figures.kills, figures.resumed);
 }

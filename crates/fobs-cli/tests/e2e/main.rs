@@ -44,6 +44,7 @@ mod session;
 mod small_paths;
 mod streams;
 mod sync;
+mod sync_keeps;
 mod sync_lines;
 mod sync_links;
 mod sync_sources;

@@ -14,6 +14,8 @@ pub enum Need {
     SecondUser,
     /// Room for a gigabyte twice over in the memory file system or the temporary directory.
     Gigabytes,
+    /// Root with loop devices, ext4 and Python.
+    Disk,
 }
 
 /// Every test with a requirement, so that the list of skipped ones does not depend on the order of tests.
@@ -47,6 +49,9 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_daemon_of_root_gives_owners_and_setuid_to_privileged_keys_only", &[Need::Root]),
     ("a_restricted_key_of_root_gives_owners_and_setuid_only_if_privileged", &[Need::Root]),
     ("links_above_the_root_are_followed_and_those_below_lead_nowhere", &[Need::Root]),
+    ("a_push_with_x_deletes_nothing_below_what_it_leaves_out", &[Need::Root]),
+    ("a_pull_with_x_empties_no_mounted_file_system", &[Need::Root]),
+    ("copies_whose_destination_loses_its_power_go_on", &[Need::Root, Need::Disk]),
     ("a_packet_size_above_the_path_mtu_is_reduced", &[Need::Root]),
     ("the_bad_networks_lose_delay_duplicate_and_block", &[Need::Root, Need::Iptables]),
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
@@ -62,6 +67,11 @@ impl Need {
             Need::Iptables => super::net::iptables_work(),
             Need::SecondUser => super::neighbours::can_be_played(),
             Need::Gigabytes => super::files::roomy_directory().is_some(),
+            Need::Disk => {
+                super::net::namespaces_work()
+                    && std::path::Path::new("/dev/loop-control").exists()
+                    && ["mkfs.ext4", "python3"].iter().all(|program| program_exists(program))
+            }
         }
     }
 
@@ -70,6 +80,7 @@ impl Need {
             Need::Root => "root (network namespaces)",
             Need::Iptables => "iptables",
             Need::SecondUser => "root and a second user",
+            Need::Disk => "root with loop devices, mkfs.ext4 and python3",
             Need::Gigabytes => "3 GiB of room under /dev/shm or the temporary directory",
         }
     }
@@ -140,6 +151,7 @@ fn zz_everything_that_was_skipped_is_named() {
 
 const SOURCES: &[&str] = &[
     include_str!("copies.rs"),
+    include_str!("crash.rs"),
     include_str!("doctor.rs"),
     include_str!("hostile.rs"),
     include_str!("neighbours.rs"),
@@ -148,6 +160,7 @@ const SOURCES: &[&str] = &[
     include_str!("privileges.rs"),
     include_str!("refusals.rs"),
     include_str!("streams.rs"),
+    include_str!("sync_keeps.rs"),
     include_str!("walls.rs"),
     include_str!("wire.rs"),
 ];

@@ -11,7 +11,7 @@ use fobs_proto::congestion::Priority;
 use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::SenderConfig;
 use fobs_store::Source;
-use fobs_store::survey::Checksums;
+use fobs_store::survey::ListingForm;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct SendJob {
     /// Where chunks come from.
     pub source: Source,
     /// How to list it, where the receiver says what to send.
-    pub survey: Option<Checksums>,
+    pub survey: Option<ListingForm>,
     /// The machine's configuration, without what the link knows.
     pub config: SenderConfig,
     /// How long silence and crawling are borne.

@@ -8,7 +8,7 @@ use fobs_channel::control::ControlWriter;
 use fobs_model::error::Result;
 use fobs_model::message::{Bytes, Message};
 use fobs_store::Source;
-use fobs_store::survey::{Batch, Checksums, Lister};
+use fobs_store::survey::{Batch, Lister, ListingForm};
 use std::sync::Arc;
 
 /// A listing in work. Dropped with the session, it ends its thread.
@@ -21,12 +21,12 @@ impl Listing {
     pub(crate) fn start(
         docket: &Docket,
         source: &mut Source,
-        checksums: Checksums,
+        form: ListingForm,
         (writer, reporter): (ControlWriter, Arc<Reporter>),
         post: Post<ToSender>,
     ) -> Result<Listing> {
         let listing = Listing { _guard: docket.guard() };
-        let Some(lister) = source.survey(Box::new(docket.clone()), checksums) else { return Ok(listing) };
+        let Some(lister) = source.survey(Box::new(docket.clone()), form) else { return Ok(listing) };
         let docket = docket.clone();
         spawn("fobs-walk", move || {
             let _alarm = post.alarm(ToSender::ReadFailed);

@@ -36,7 +36,7 @@ use fobs_model::error::{ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, FileError};
 use fobs_model::message::Sending;
 use fobs_model::options::Preserve;
-use fobs_store::survey::{Checksums, Compare, CompareBy, Rules};
+use fobs_store::survey::{Checksums, Compare, CompareBy, ListingForm, Rules};
 use fobs_store::{Base, Partial, Sink, SinkSpec, Source, SourceSpec};
 
 pub const SECRET: [u8; 32] = [7; 32];
@@ -272,11 +272,11 @@ fn surveyed(
     mut source: Source,
     mut sink: Sink,
     rules: Option<Rules>,
-) -> (Source, Sink, Option<Checksums>, Option<Compare>) {
+) -> (Source, Sink, Option<ListingForm>, Option<Compare>) {
     source.tell_identities();
     let listing = rules.map(|rules| match rules.compare {
-        CompareBy::Content => Checksums::Listed,
-        CompareBy::Identity => Checksums::Omitted,
+        CompareBy::Content => Checksums::Listed.into(),
+        CompareBy::Identity => Checksums::Omitted.into(),
     });
     let compare = rules.map(|rules| Compare::new(&mut sink, rules));
     (source, sink, listing, compare)

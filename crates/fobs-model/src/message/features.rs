@@ -30,6 +30,14 @@ pub const TICKETS: &str = "tickets";
 pub const MUST: &str = "must";
 
 pub use crate::options::sync::SYNC2;
+/// The feature of a program that knows directories of which a listing has not all (protocol 7.8).
+pub const PARTS: &str = "parts";
+
+/// The feature of a receiver that has its device keep everything before sources are removed (protocol 7.8).
+pub const SETTLE: &str = "settle";
+
+/// The feature of a program that copies permissions of one to others (`--chmod=g=u`; protocol 7.8).
+pub const COPY_MODES: &str = "copy-modes";
 
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
@@ -47,6 +55,9 @@ pub const FEATURES: &[&str] = &[
     NAMES,
     MUST,
     SYNC2,
+    PARTS,
+    SETTLE,
+    COPY_MODES,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

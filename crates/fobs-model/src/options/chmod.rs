@@ -33,6 +33,38 @@ enum Executing {
     Kept,
 }
 
+/// Whose permissions a clause copies (`g=u`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Whose {
+    Owner,
+    Group,
+    Others,
+}
+
+/// Permissions of one that others get or lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Copied {
+    from: Whose,
+    /// The bits that may change.
+    to: u32,
+    /// Whether they are taken away.
+    #[serde(default)]
+    taken: bool,
+}
+
+impl Copied {
+    fn apply(self, mode: u32, kept: u32) -> u32 {
+        let shift = match self.from {
+            Whose::Owner => 6,
+            Whose::Group => 3,
+            Whose::Others => 0,
+        };
+        let bits = (EXECUTE * (mode >> shift & 0o7)) & self.to;
+        if self.taken { kept & !bits } else { kept | bits }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Clause {
     #[serde(rename = "for")]
@@ -42,6 +74,9 @@ struct Clause {
     /// Bits that are set then.
     set: u32,
     executing: Executing,
+    /// What is copied beside that, of a newer program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    copied: Option<Copied>,
 }
 
 impl Chmod {
@@ -69,8 +104,14 @@ impl Chmod {
                 Executing::Kept if keeps_x => clause.set & !EXECUTE,
                 _ => clause.set,
             };
-            ((mode & clause.keep) | set) & MODE_BITS
+            let changed = (mode & clause.keep) | set;
+            clause.copied.map_or(changed, |copied| copied.apply(mode, changed)) & MODE_BITS
         })
+    }
+
+    /// Whether permissions of one are copied to others, which a program before 0.3 does not know.
+    pub fn copies(&self) -> bool {
+        self.0.iter().any(|clause| clause.copied.is_some())
     }
 }
 
@@ -94,11 +135,14 @@ fn parse_clause(text: &str, umask: u32) -> Option<Clause> {
         // Not `from_str_radix` alone, which takes a sign.
         let digits = text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
         let set = u32::from_str_radix(text, 8).ok().filter(|&mode| digits && mode <= MODE_BITS)?;
-        return Some(Clause { applies, keep: 0, set, executing: Executing::Any });
+        return Some(Clause { applies, keep: 0, set, executing: Executing::Any, copied: None });
     }
     let at = text.find(['+', '-', '='])?;
     let (who, [operator, what @ ..]) = (&text[..at], &text.as_bytes()[at..]) else { return None };
     let who = Who::parse(who)?;
+    if let [letter @ (b'u' | b'g' | b'o')] = what {
+        return Some(copying(applies, &who, *operator, *letter, umask));
+    }
     let (mut bits, mut special, mut executing) = (0, 0, Executing::Any);
     for letter in what {
         match letter {
@@ -126,7 +170,23 @@ fn parse_clause(text: &str, umask: u32) -> Option<Clause> {
         // As in rsync, the bits above the permissions stay unless one is named.
         _ => (MODE_BITS & !(places * 7) & !if special == 0 { 0 } else { who.special }, bits | special),
     };
-    Some(Clause { applies, keep, set, executing })
+    Some(Clause { applies, keep, set, executing, copied: None })
+}
+
+/// A clause whose permissions are those of the one whom `letter` names.
+fn copying(applies: For, who: &Who, operator: u8, letter: u8, umask: u32) -> Clause {
+    let (places, to) = match who.places {
+        0 => (EXECUTE, (EXECUTE * 7) & !umask),
+        places => (places, places * 7),
+    };
+    let from = match letter {
+        b'u' => Whose::Owner,
+        b'g' => Whose::Group,
+        _ => Whose::Others,
+    };
+    let keep = if operator == b'=' { MODE_BITS & !(places * 7) } else { MODE_BITS };
+    let copied = Some(Copied { from, to, taken: operator == b'-' });
+    Clause { applies, keep, set: 0, executing: Executing::Any, copied }
 }
 
 /// Who a clause gives permissions to.
@@ -151,7 +211,10 @@ impl Who {
                     who.special |= SETGID;
                 }
                 b'o' => who.places |= 0o001,
-                b'a' => who.places |= 0o111,
+                b'a' => {
+                    who.places |= 0o111;
+                    who.special |= SETUID | SETGID;
+                }
                 _ => return None,
             }
         }
@@ -186,6 +249,18 @@ mod tests {
             ("g+s", 0o755, 0o2755, 0o2755),
             ("ug-s", 0o6755, 0o0755, 0o0755),
             ("+s", 0o755, 0o4755, 0o4755),
+            ("a+s", 0o640, 0o6640, 0o6640),
+            ("a=s", 0o751, 0o6000, 0o6000),
+            ("a-s", 0o6751, 0o751, 0o751),
+            ("g=u", 0o640, 0o660, 0o660),
+            ("o=g", 0o751, 0o755, 0o755),
+            ("u=o", 0o751, 0o151, 0o151),
+            ("a=u", 0o2640, 0o2666, 0o2666),
+            ("=u", 0o751, 0o755, 0o755),
+            ("g+u", 0o640, 0o660, 0o660),
+            ("g-u", 0o751, 0o701, 0o701),
+            ("ug=o", 0o640, 0o000, 0o000),
+            ("g=u,Fo=g", 0o640, 0o666, 0o660),
             ("+t", 0o755, 0o1755, 0o1755),
             ("u=s,g=r", 0o2777, 0o6047, 0o6047),
             ("DD755", 0o600, 0o600, 0o755),
@@ -198,8 +273,8 @@ mod tests {
     #[test]
     fn what_is_no_change_is_refused_by_name() {
         for bad in [
-            "", ",", "755,", "8", "77777", "7+5", "u", "ux", "u+7", "DF755", "uD=r", "+rwxq", "é", "u+é",
-            "7é",
+            "g=a", "u=go", "g=ur", "g=uX", "g=us", "", ",", "755,", "8", "77777", "7+5", "u", "ux", "u+7",
+            "DF755", "uD=r", "+rwxq", "é", "u+é", "7é",
         ] {
             let error = Chmod::parse(bad, 0o022).expect_err(bad);
             assert!(error.contains("in --chmod"), "{error}");
@@ -208,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_change_or_an_error(text in "[DFugoa+=rwxXst0-9,-]{0,12}|\\PC{0,6}", mode: u32) {
+        fn any_text_is_a_change_or_an_error(text in "[DFugoa+=rwxXst0-9,-]{0,12}|[ugoa]{0,2}[+=-][ugo]|\\PC{0,6}", mode: u32) {
             if let Ok(chmod) = Chmod::parse(&text, 0o077) {
                 prop_assert!(chmod.apply(mode, false) <= MODE_BITS);
                 let json = serde_json::to_string(&chmod).expect("it can be sent");

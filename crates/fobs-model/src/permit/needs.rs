@@ -3,7 +3,9 @@
 
 use crate::direction::TransferDirection;
 use crate::message::files::FileRequest;
-use crate::message::{ByteRange, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC};
+use crate::message::{
+    ByteRange, COPY_MODES, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
+};
 use crate::options::sync::{Absent, Compare, Present, SyncOptions, SyncRules};
 use crate::rights::Action;
 
@@ -210,7 +212,7 @@ impl<'r> Needs<'r> {
             link_dest: _,
             dry_run: _,
             only_delete: _,
-            preserve: _,
+            preserve,
             directories: _,
             filter: _,
             names: _,
@@ -231,6 +233,8 @@ impl<'r> Needs<'r> {
             omit_link_times: _,
         } = rules;
         self.features.extend(sync.sender_features());
+        // The sender changes the modes.
+        self.feature_if(preserve.chmod.copies(), COPY_MODES, "permissions that --chmod copies");
         self.if_so(*remove_source_files, Action::Delete, "--remove-source-files");
         self.if_so(*compare == Compare::Content, Action::Compare, "--checksum");
     }

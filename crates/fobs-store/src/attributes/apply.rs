@@ -1,18 +1,23 @@
 //! The receiver's side: gives files their owner, extended attributes, mode, ACLs and time.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
+use super::inherited::Inherited;
 use super::{
-    Attributes, Keeping, MODE_BITS, ModeNow, Modes, SET_ID_BITS, Xattr, is_acl, is_preserved, timestamps,
+    Attributes, Keeping, MODE_BITS, Made, ModeNow, Modes, SET_ID_BITS, Xattr, is_acl, is_preserved,
+    timestamps,
 };
 use crate::stat::Meta;
 use fobs_model::options::{Preserve, Privileges};
 
+/// The owner's permission to write.
+const OWNER_WRITES: u32 = 0o200;
 /// Opens a link, fifo or device itself.
 pub(crate) const HOLD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
 
@@ -23,6 +28,7 @@ pub(crate) struct Applier {
     pub(crate) keeping: Keeping,
     pub(crate) rights: Rights,
     accounts: Accounts,
+    inherited: Inherited,
 }
 
 /// What could not be set, and why.
@@ -35,7 +41,27 @@ pub(crate) struct Unset {
 
 impl Applier {
     pub(crate) fn new(preserve: Preserve, keeping: Keeping, privileges: Privileges) -> Applier {
-        Applier { preserve, keeping, rights: Rights::new(privileges), accounts: Accounts::default() }
+        Applier {
+            preserve,
+            keeping,
+            rights: Rights::new(privileges),
+            accounts: Accounts::default(),
+            inherited: Inherited::default(),
+        }
+    }
+
+    /// The permissions that something may have which is made in a directory, where they are not those of the
+    /// source.
+    pub(crate) fn allowed_in(&self, directory: &Arc<OwnedFd>) -> u32 {
+        match self.keeping.modes {
+            Modes::Exact => 0o777,
+            Modes::Ordinary { umask } => self.inherited.of(directory).unwrap_or(0o777 & !umask),
+        }
+    }
+
+    /// Something of this mode that was made in a directory.
+    pub(crate) fn made_in(&self, directory: &Arc<OwnedFd>, mode: Option<u32>) -> ModeNow {
+        ModeNow::Made(Made { mode, allowed: self.allowed_in(directory), inherited: 0 })
     }
 
     /// Sets everything that is kept of a file or directory. Goes on after a failure; the first one is
@@ -122,11 +148,13 @@ impl Applier {
         let mut result = Ok(());
         for name in present.iter().filter(|name| is_meant(name)) {
             if !wanted.iter().any(|xattr| xattr.name == *name) {
-                keep_first(&mut result, file.remove_value(name).map_err(|errno| failed(name, errno)));
+                let removed = while_writable(file, || file.remove_value(name));
+                keep_first(&mut result, removed.map_err(|errno| failed(name, errno)));
             }
         }
         for Xattr { name, value } in wanted.iter().filter(|xattr| is_meant(&xattr.name)) {
-            keep_first(&mut result, file.set_value(name, value).map_err(|errno| failed(name, errno)));
+            let set = while_writable(file, || file.set_value(name, value));
+            keep_first(&mut result, set.map_err(|errno| failed(name, errno)));
         }
         result
     }
@@ -134,7 +162,7 @@ impl Applier {
     fn set_mode(&self, file: Handle<'_>, now: ModeNow, meta: Meta) -> Result<(), Unset> {
         let set = self.wanted_mode(file, now, meta).and_then(|wanted| match now {
             ModeNow::Stays => Ok(()),
-            ModeNow::Is(mode) if mode == wanted => Ok(()),
+            ModeNow::Made(Made { mode: Some(mode), .. }) if mode == wanted => Ok(()),
             _ => file.set_mode(wanted),
         });
         set.map_err(|errno| Unset { what: "the mode".to_owned(), errno })
@@ -144,6 +172,9 @@ impl Applier {
     fn wanted_mode(&self, file: Handle<'_>, now: ModeNow, meta: Meta) -> Result<u32, Errno> {
         let settable = self.rights.mode_bits;
         match (self.keeping.modes, now) {
+            (Modes::Ordinary { .. }, ModeNow::Made(Made { allowed, inherited, .. })) => {
+                Ok(meta.mode & 0o777 & allowed | inherited)
+            }
             (Modes::Ordinary { umask }, _) => Ok(meta.mode & 0o777 & !umask),
             (Modes::Exact, ModeNow::Unknown) if settable != MODE_BITS => {
                 Ok(meta.mode & settable | file.mode()? & MODE_BITS & !settable)
@@ -165,6 +196,20 @@ impl Applier {
 /// A handle of an open file or directory.
 pub(crate) fn open_handle(file: &impl AsFd) -> Handle<'_> {
     Handle::Open(file.as_fd())
+}
+
+/// Does something that needs a file its owner may write, as rsync does: gives it that permission meanwhile.
+fn while_writable(file: Handle<'_>, change: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    let refused = match change() {
+        Err(errno @ (Errno::ACCESS | Errno::PERM)) => errno,
+        done => return done,
+    };
+    let mode = file.mode()? & MODE_BITS;
+    if mode & OWNER_WRITES != 0 || file.set_mode(mode | OWNER_WRITES).is_err() {
+        return Err(refused);
+    }
+    let changed = change();
+    changed.and(file.set_mode(mode))
 }
 
 fn keep_first(result: &mut Result<(), Unset>, next: Result<(), Unset>) {

@@ -1,9 +1,15 @@
 //! How modes and times are set, and names taken.
 
-use fobs_model::options::Overwrite;
-use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
+use std::os::fd::OwnedFd;
 
+use fobs_model::options::Overwrite;
+use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, fstat};
+
+use super::MODE_BITS;
 use crate::stat::Meta;
+
+/// The bit of a directory by which what is made in it has its group (inode(7)).
+const SET_GROUP_ID: u32 = 0o2000;
 
 /// How modes and times are set, and names taken.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +26,8 @@ pub(crate) struct Keeping {
 pub(crate) enum Modes {
     /// As at the source.
     Exact,
-    /// Permissions reduced by this umask, no setuid or setgid; those of a file that is replaced.
+    /// Permissions reduced by the default ACL of the directory, or where it has none by this umask; no setuid
+    /// or setgid; those of a file that is replaced.
     Ordinary {
         /// The process's umask.
         umask: u32,
@@ -30,10 +37,36 @@ pub(crate) enum Modes {
 /// The mode of something that gets its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModeNow {
-    Is(u32),
+    /// It was made now.
+    Made(Made),
     Unknown,
     /// It is not to change.
     Stays,
+}
+
+/// Something that was made now, and what its directory gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// Its mode, if it is known.
+    pub(crate) mode: Option<u32>,
+    /// The permissions that it may have, where they are not those of the source.
+    pub(crate) allowed: u32,
+    /// Bits that it keeps then: the set-gid bit of a directory, by which what is in it has its group.
+    pub(crate) inherited: u32,
+}
+
+impl ModeNow {
+    /// The same of a directory, with what it has of the one that it is in.
+    pub(crate) fn inheriting(self, directory: &OwnedFd) -> ModeNow {
+        match (self, fstat(directory)) {
+            (ModeNow::Made(made), Ok(stat)) => ModeNow::Made(Made {
+                mode: Some(stat.st_mode & MODE_BITS),
+                inherited: stat.st_mode & SET_GROUP_ID,
+                ..made
+            }),
+            (now, _) => now,
+        }
+    }
 }
 
 /// Sets the modification time, not the access time.

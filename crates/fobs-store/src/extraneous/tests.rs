@@ -15,7 +15,8 @@ fn destination(names: impl Iterator<Item = String>) -> tempfile::TempDir {
 fn extraneous(top: &Path, options: SyncOptions, budget: &MemoryBudget) -> Result<Extraneous, Error> {
     let top: OwnedFd = std::fs::File::open(top).expect("a directory").into();
     let options = SyncOptions { directories: Enter::All, delete: Some(Delete::default()), ..options };
-    Extraneous::new(Some(View::new(Arc::new(top), None)), &Arc::new(options), None, budget)
+    let scheme = Scheme { options: &Arc::new(options), backups: None, may_repeat: false };
+    Extraneous::new(Some(View::new(Arc::new(top), None)), scheme, budget)
 }
 
 /// What is said of a sync whose sources have these names in the top directory, and how many are deleted.

@@ -48,6 +48,8 @@ struct Progress {
     failed: bool,
     /// A withdrawal may be lost: nothing more is confirmed.
     is_doubtful: bool,
+    /// What the device was not asked to keep does not count.
+    is_demoted: bool,
 }
 
 /// A state that was recorded, to be confirmed once the device has kept it.
@@ -66,8 +68,19 @@ pub(crate) struct Loaded {
     pub(crate) kept: Charge,
     /// The partial file.
     pub(crate) current: Option<Current>,
+    /// What of that the device has kept, and how many of the completions.
+    pub(crate) settled: Settled,
     /// Whether the device may not have kept all of the complete files yet.
     pub(crate) unsynced: bool,
+}
+
+/// What the device has kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Settled {
+    /// The partial file.
+    pub(crate) current: Option<Current>,
+    /// How many of the completions.
+    pub(crate) records: u64,
 }
 
 /// Why a journal was not loaded.
@@ -111,6 +124,7 @@ impl Book {
             slots[2..].iter().flatten().max_by_key(|slot| slot.sequence).cloned().unwrap_or_default();
         let (current, unsynced) = (newest.current.clone(), newest.records > synced.records);
         let confirmed = synced.records;
+        let settled = Settled { current: synced.current.clone(), records: confirmed };
         let state = Progress {
             sequence: slots.iter().flatten().map(|slot| slot.sequence).max().unwrap_or(0),
             records: completions.len() as u64,
@@ -123,6 +137,7 @@ impl Book {
             disowned: Vec::new(),
             failed: false,
             is_doubtful: false,
+            is_demoted: false,
         };
         let book = Book { store, salt: origin.salt, boot, state: Mutex::new(state) };
         // A run before this one may have failed to have these kept, and the kernel forgets that it failed.
@@ -136,7 +151,7 @@ impl Book {
             // Slots that say more must not find the records that replace those that were cut.
             book.limit_records(completions.len() as u64, current.as_ref())?;
         }
-        Ok(Loaded { origin, book, completions, kept, current, unsynced })
+        Ok(Loaded { origin, book, completions, kept, current, settled, unsynced })
     }
 
     /// Records files that are complete, of `bytes` in all, and the one that is partly stored, all of whose
@@ -271,6 +286,18 @@ impl Book {
         Ok(())
     }
 
+    /// Has nothing count that the device was not asked to keep, as far as it still takes writes. Nothing more
+    /// is recorded or confirmed.
+    pub(crate) fn demote(&self) {
+        let mut state = self.state();
+        (state.failed, state.is_doubtful, state.is_demoted) = (true, true, true);
+        let nothing = Slot { sequence: state.sequence, ..Slot::default() };
+        for index in 0..2 {
+            // Where that fails, what is there is worth this mount, and is compared.
+            let _ = self.write_slot(&mut state, index, &nothing);
+        }
+    }
+
     /// Whether recording has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().failed
@@ -310,7 +337,7 @@ impl Book {
         synced.current = synced.current.filter(|file| Some(file) == current);
         let written = Slot {
             sequence: 0,
-            boot: self.boot,
+            boot: if state.is_demoted { Boot::default() } else { self.boot },
             records: state.records.min(limit),
             bytes: state.bytes,
             current: current.cloned(),
@@ -362,6 +389,7 @@ impl Progress {
             disowned: Vec::new(),
             failed: false,
             is_doubtful: false,
+            is_demoted: false,
         }
     }
 }

@@ -5,7 +5,7 @@
 //!      0  magic, version (little-endian), origin: never changes
 //!   1024  holder: who holds the lock
 //!   2048  claim: who wants it
-//!   4096  two written slots: valid while the kernel runs that they were written under
+//!   4096  two written slots: valid while the mount lasts that they were written under
 //!  20480  two synced slots: the device had kept everything that they say before they were written
 //!  36864  log: 32 bytes for each complete file
 //! ```
@@ -53,7 +53,7 @@ const DESCRIPTION_MAX: usize = 256;
 
 /// Random bytes that are a journal's own.
 pub(super) type Salt = [u8; 16];
-/// The kernel's boot id; zeros where it is unknown, which is no boot's.
+/// A mount of a boot; zeros where it is unknown, which is none's.
 pub(super) type Boot = [u8; 16];
 /// The random id of a client's command.
 pub type TransferId = [u8; 16];

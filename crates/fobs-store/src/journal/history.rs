@@ -4,14 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::fstat;
+use rustix::fs::{OFlags, Stat, fstat};
 
+use super::book::Settled;
 use super::format::{Completion, Current};
+use crate::at;
 use crate::held::is_private;
 use crate::identity::{Identity, destination_mark, fingerprint, same_path};
+use crate::prefix::hash_on;
 use crate::temporary::temporary_path;
+use crate::tree_hash::FileTree;
 use crate::view::View;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
+use fobs_model::name::ours::Suffix;
 use fobs_model::options::Overwrite;
 
 /// Most partial files of other programs that wait to be continued.
@@ -49,14 +54,32 @@ pub(super) struct Past {
     /// Where they are, by the path's half of the fingerprint; of several of a path only the last.
     order: Vec<u32>,
     current: Option<Current>,
+    /// What of it the device has kept.
+    settled: Settled,
     /// The suffix of the temporary names.
-    suffix: [u8; 6],
+    suffix: Suffix,
     /// Whether a file that has its name may be gone on with.
     overwrite: Overwrite,
     /// Paths that were not complete, where a transfer may name a path twice: what comes last must win, so the
     /// second is sent too.
     sent: Option<Mutex<Sent>>,
     _kept: Charge,
+}
+
+/// What an earlier run left.
+pub(super) struct Left {
+    pub(super) completions: Vec<Completion>,
+    pub(super) kept: Charge,
+    pub(super) current: Option<Current>,
+    pub(super) settled: Settled,
+    pub(super) suffix: Suffix,
+}
+
+impl Left {
+    /// Nothing but perhaps files of this suffix.
+    pub(super) fn nothing(suffix: Suffix, kept: Charge) -> Left {
+        Left { completions: Vec::new(), kept, current: None, settled: Settled::default(), suffix }
+    }
 }
 
 /// Paths that were not complete.
@@ -78,14 +101,8 @@ impl Sent {
 }
 
 impl Past {
-    pub(super) fn new(
-        mut completions: Vec<Completion>,
-        mut kept: Charge,
-        current: Option<Current>,
-        suffix: [u8; 6],
-        overwrite: Overwrite,
-        may_repeat: bool,
-    ) -> Past {
+    pub(super) fn new(left: Left, overwrite: Overwrite, may_repeat: bool) -> Past {
+        let Left { mut completions, mut kept, current, settled, suffix } = left;
         completions.shrink_to_fit();
         kept.shrink(kept.bytes().saturating_sub(completions.capacity() * size_of::<Completion>()));
         let mut order = Vec::new();
@@ -106,18 +123,39 @@ impl Past {
             is_same
         });
         let sent = || Mutex::new(Sent { paths: HashSet::new(), is_full: false, kept: kept.another() });
-        Past { completions, order, current, suffix, overwrite, sent: may_repeat.then(sent), _kept: kept }
+        Past {
+            completions,
+            order,
+            current,
+            settled,
+            suffix,
+            overwrite,
+            sent: may_repeat.then(sent),
+            _kept: kept,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.order.is_empty() && self.current.is_none()
     }
 
-    fn find(&self, half: &[u8; 8]) -> Option<&Completion> {
+    /// The completion of a path, and whether the device has kept the file.
+    fn find(&self, half: &[u8; 8]) -> Option<(&Completion, bool)> {
         let at = |index: &u32| self.completions.get(*index as usize);
         let key = |index: &u32| at(index).map(|completion| path_half(&completion.source));
         let found = self.order.binary_search_by_key(&Some(*half), key).ok()?;
-        at(self.order.get(found)?)
+        let index = self.order.get(found)?;
+        Some((at(index)?, u64::from(*index) < self.settled.records))
+    }
+
+    /// What of the partial file the device has kept.
+    fn settled_part(&self, current: &Current) -> Option<&Current> {
+        let same = |kept: &&Current| {
+            (kept.fingerprint, kept.inode, &kept.place)
+                == (current.fingerprint, current.inode, &current.place)
+                && kept.len <= current.len
+        };
+        self.settled.current.as_ref().filter(same)
     }
 
     pub(super) fn current(&self) -> Option<&Current> {
@@ -139,7 +177,7 @@ impl History {
             Some(current) if current.fingerprint == print => self.partial(current),
             Some(current) if same_path(&current.fingerprint, &print) => Held::Changed,
             _ => match past.find(&path_half(&print)) {
-                Some(completion) if completion.source == print => self.complete(path, completion),
+                Some((it, is_settled)) if it.source == print => self.complete(path, it, is_settled),
                 Some(_) => Held::Changed,
                 None => Held::Nothing,
             },
@@ -164,12 +202,20 @@ impl History {
     pub fn has_stored(&mut self, path: &[u8]) -> bool {
         let half = path_half(&fingerprint(path, &Identity::default()));
         let past = Arc::clone(&self.past);
-        past.find(&half).is_some_and(|completion| self.complete(path, completion) == Held::Complete)
+        past.find(&half).is_some_and(|(it, is_settled)| self.complete(path, it, is_settled) == Held::Complete)
     }
 
-    fn complete(&mut self, path: &[u8], completion: &Completion) -> Held {
+    fn complete(&mut self, path: &[u8], completion: &Completion, is_settled: bool) -> Held {
         match self.view.stat(path) {
-            Ok(stat) if destination_mark(&stat) == completion.destination => Held::Complete,
+            Ok(stat) if destination_mark(&stat) == completion.destination => {
+                // What is not settled is worth the mount of the journal, and says nothing of another one.
+                let is_on = |top: Stat| top.st_dev == stat.st_dev;
+                if is_settled || fstat(self.view.top()).is_ok_and(is_on) {
+                    Held::Complete
+                } else {
+                    Held::Nothing
+                }
+            }
             _ => Held::Nothing,
         }
     }
@@ -177,14 +223,32 @@ impl History {
     /// The partial file, under its temporary name, or under its own if its completion was not recorded.
     fn partial(&mut self, current: &Current) -> Held {
         let temporary = temporary_path(&current.place, &self.past.suffix);
-        let mut stands = |place: &[u8]| self.view.hold_at(place).is_ok_and(|held| current.is_in(held));
         let may_have_name = self.past.overwrite == Overwrite::Replace;
-        let is_there = temporary.is_ok_and(|temporary| stands(&temporary));
-        if is_there || may_have_name && stands(&current.place) {
-            Held::Partial { len: current.len, stack: current.stack.clone() }
-        } else {
-            Held::Nothing
+        let places = temporary.into_iter().chain(may_have_name.then(|| current.place.clone()));
+        for place in places {
+            let held = self.view.hold_at(&place).ok().filter(|held| current.is_in(held));
+            if let Some(held) = held {
+                return if self.has_all(&held, current) {
+                    Held::Partial { len: current.len, stack: current.stack.clone() }
+                } else {
+                    Held::Nothing
+                };
+            }
         }
+        Held::Nothing
+    }
+
+    /// Whether the partial file has what was stored, in the part that the device was not asked to keep: a
+    /// failing one may have lost any of it.
+    fn has_all(&self, held: &OwnedFd, current: &Current) -> bool {
+        let settled = self.past.settled_part(current);
+        if settled.is_some_and(|settled| settled.len == current.len) {
+            return true;
+        }
+        let begun = settled.and_then(|settled| FileTree::resume(settled.len, settled.stack.clone()));
+        let file = at::reopen(held, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
+        let hashed = file.and_then(|file| hash_on(&file, begun.unwrap_or_default(), current.len, &|| false));
+        hashed.ok().flatten().is_some_and(|tree| tree.stack().as_ref() == Some(&current.stack))
     }
 }
 

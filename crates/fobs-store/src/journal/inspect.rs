@@ -7,10 +7,12 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat};
 use rustix::io::Errno;
 
 use super::book::newest;
-use super::format::{Current, LOG_AT, SLOTS, Slot, Unreadable, decode_origin, decode_slot};
+use super::format::{Current, HEADER_LEN, LOG_AT, SLOTS, Slot, Unreadable, decode_origin, decode_slot};
+use super::lock;
+use super::names::{Top, journal_name, key};
 use super::store::{FileStore, Store};
+use super::tenure::tenure;
 use super::unfinished::remove_partial;
-use super::{boot_id, lock};
 use crate::at;
 use crate::at::open_beneath;
 use crate::beneath::Links;
@@ -73,7 +75,7 @@ pub(crate) fn inspect(directory: &Arc<OwnedFd>, name: Component<'_>) -> Result<F
         Ok(origin) => {
             let slots: [Option<Slot>; SLOTS] =
                 std::array::from_fn(|index| decode_slot(&origin.salt, index, &header));
-            let Slot { records, bytes, current, .. } = newest(&slots, &boot_id());
+            let Slot { records, bytes, current, .. } = newest(&slots, &tenure(&file.0));
             let bytes = bytes.saturating_add(current.as_ref().map_or(0, |current| current.len));
             Some(Said { suffix: origin.suffix, files: records, bytes, current })
         }
@@ -93,4 +95,19 @@ impl Idle {
         }
         at::unlink(&self.directory, self.name.as_component())
     }
+}
+
+/// Whether the journal of `name` in `directory` is of an interrupted (or running) transfer of the one source
+/// in `sources` to that name.
+pub(crate) fn is_interrupted(directory: &OwnedFd, name: &[u8], sources: &[Vec<u8>]) -> bool {
+    let top = Top::As(name);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open_beneath(directory, journal_name(top).as_bytes(), flags, Mode::empty(), Links::Refuse);
+    let Ok(file) = file else { return false };
+    if !lock::is_plain(&file) {
+        return false;
+    }
+    let mut header = [0; HEADER_LEN];
+    let filled = FileStore(file).read_at(&mut header, 0).unwrap_or(0);
+    decode_origin(&header[..filled]).is_ok_and(|origin| origin.key == key(top, sources))
 }

@@ -10,6 +10,7 @@
 //!   sync      the thread that has the device keep the data, and then says so
 //!   history   what earlier runs stored
 //!   inspect   what a journal says that no transfer uses
+//!   tenure    how long what is not synced counts
 //!   unfinished  removing what is not gone on with
 //!   whose       whether a journal is for this transfer
 //! ```
@@ -24,33 +25,32 @@ mod lock;
 mod names;
 mod store;
 mod sync;
+mod tenure;
 #[cfg(test)]
 mod tests;
 mod unfinished;
 mod whose;
 
-use std::fs::read_to_string;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Mode, OFlags, Stat, fstat};
+use rustix::fs::{Stat, fstat};
 
 use self::book::{Book, LoadError, Loaded};
 use self::format::{
-    Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_origin,
-    encode_claim, encode_holder,
+    Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, encode_claim,
+    encode_holder,
 };
-use self::history::Past;
+use self::history::{Left, Past};
 use self::lock::Asker;
-use self::store::{FileStore, Store};
+use self::store::Store;
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
+use self::tenure::{is_old, suffix_for, tenure};
 use self::whose::{Whose, whose};
 use super::at;
-use super::at::open_beneath;
-use super::beneath::{Links, open_self, sentence};
+use super::beneath::{open_self, sentence};
 use super::identity::{Fingerprint, Identity, destination_mark, fingerprint};
-use super::temporary::random_suffix;
 use super::view::View;
 use fobs_filter::path::show;
 use fobs_model::budget::{Keeps, MemoryBudget};
@@ -58,12 +58,12 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::name::ComponentBuf;
 use fobs_model::name::ours::Suffix;
 pub use fobs_model::options::Terms;
-use fobs_sys::confine::{Errand, outside};
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::any::load_any;
 pub use self::format::{ClientId, TransferId};
 pub use self::history::{Adoption, Adoptions, Held, History};
+pub(super) use self::inspect::is_interrupted;
 pub(crate) use self::inspect::{Found, inspect};
 pub use self::names::client_id;
 pub(super) use self::names::{Top, journal_name};
@@ -77,6 +77,8 @@ pub enum Partial {
     Keep,
     /// Nothing.
     Discard,
+    /// What an earlier run left, as it is: of a pass that stores nothing.
+    Untouched,
 }
 
 /// What was kept of an interrupted transfer, over all of its runs.
@@ -171,6 +173,8 @@ pub(super) struct Journal {
     book: Arc<Book>,
     suffix: Suffix,
     keep: Partial,
+    /// It was there before, and stays as it is.
+    stays: bool,
     generation: u64,
     past: Arc<Past>,
     syncer: Option<Syncer>,
@@ -213,8 +217,10 @@ impl Journal {
         let Some(file) = locked.or_told(spec.terms.sight, name.as_component(), notices) else {
             return Ok(None);
         };
+        let (boot, suffix) = (tenure(&file.0), suffix_for(&file.0));
+        // One of an earlier run that says nothing lost its content, perhaps with files beside it.
+        let strays = if is_old(&file.0) { Strays::Possible } else { Strays::None };
         let store: Arc<dyn Store> = Arc::new(file);
-        let boot = boot_id();
         let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
             Ok(loaded) => Some(loaded),
             Err(LoadError::Unreadable(Unreadable::Blank)) => None,
@@ -225,6 +231,7 @@ impl Journal {
             }
             Err(error) => return Err(unusable(name.as_bytes(), error)),
         };
+        let stays = spec.keep == Partial::Untouched && loaded.is_some();
         let same = match loaded.map(|loaded| whose(spec, &key, &*store, loaded)) {
             Some(Whose::NotForUs) => return Ok(None),
             Some(Whose::Others(other)) => {
@@ -237,16 +244,16 @@ impl Journal {
         let overwrite = spec.terms.overwrite;
         let opened = match same {
             Some(loaded) => {
-                let Loaded { completions, kept, current, origin, .. } = loaded;
-                let past = Past::new(completions, kept, current, origin.suffix, overwrite, spec.may_repeat);
+                let Loaded { completions, kept, current, settled, origin, .. } = loaded;
+                let left = Left { completions, kept, current, settled, suffix: origin.suffix };
+                let past = Past::new(left, overwrite, spec.may_repeat);
                 Ok((loaded.book, origin.suffix, past, loaded.unsynced, Strays::Possible))
             }
             None => {
-                let origin = Origin { salt: random(), suffix: random_suffix(), key };
+                let origin = Origin { salt: random(), suffix, key };
                 Book::create(store, boot, &origin).map(|book| {
-                    let kept = spec.budget.charge(Keeps::Journal);
-                    let past = Past::new(Vec::new(), kept, None, origin.suffix, overwrite, spec.may_repeat);
-                    (book, origin.suffix, past, false, Strays::None)
+                    let left = Left::nothing(suffix, spec.budget.charge(Keeps::Journal));
+                    (book, suffix, Past::new(left, overwrite, spec.may_repeat), false, strays)
                 })
             }
         };
@@ -258,6 +265,7 @@ impl Journal {
             book: Arc::new(book),
             suffix,
             keep: spec.keep,
+            stays,
             generation,
             partial_len: past.current().map_or(0, |current| current.len),
             partial_is_gone: false,
@@ -320,7 +328,7 @@ impl Journal {
         file: &Arc<OwnedFd>,
         directory: &Arc<OwnedFd>,
     ) {
-        if self.keep == Partial::Discard {
+        if self.keep != Partial::Keep {
             return;
         }
         // It is stored all the same, only not remembered.
@@ -348,7 +356,7 @@ impl Journal {
     /// Records what was completed since the last call, and the file that is partly stored. Returns the files
     /// that the device failed to keep.
     pub(super) fn checkpoint(&mut self, partial: Option<PartialFile<'_>>) -> Vec<NotKept> {
-        if self.keep == Partial::Discard {
+        if self.keep != Partial::Keep {
             return Vec::new();
         }
         let len = partial.as_ref().map_or(0, |partial| partial.len);
@@ -402,10 +410,19 @@ impl Journal {
         }
     }
 
+    /// The device fails: what it was not asked to keep does not count any more.
+    pub(super) fn demote(&self) {
+        self.book.demote();
+    }
+
     /// The transfer is complete: nothing stays.
     pub(super) fn finish(mut self) {
         self.over = true;
-        self.remove();
+        if self.stays {
+            self.end_early();
+        } else {
+            self.remove();
+        }
     }
 
     /// The transfer ends early, its last state recorded: what stays, if anything.
@@ -417,7 +434,8 @@ impl Journal {
     fn end_early(&mut self) -> Option<Suspended> {
         let (files, bytes) = self.book.totals();
         let keeps_nothing = files == 0 && self.partial_len == 0;
-        if self.keep == Partial::Discard || (keeps_nothing && self.strays == Strays::None) {
+        let has_none = self.keep != Partial::Keep || (keeps_nothing && self.strays == Strays::None);
+        if has_none && !self.stays {
             self.remove();
             return None;
         }
@@ -450,21 +468,6 @@ fn read_claim(store: &dyn Store, salt: &Salt) -> Claim {
     decode_claim(salt, &header[..filled]).unwrap_or_default()
 }
 
-/// Whether the journal of `name` in `directory` is of an interrupted (or running) transfer of the one source
-/// in `sources` to that name.
-pub(super) fn is_interrupted(directory: &OwnedFd, name: &[u8], sources: &[Vec<u8>]) -> bool {
-    let top = Top::As(name);
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = open_beneath(directory, journal_name(top).as_bytes(), flags, Mode::empty(), Links::Refuse);
-    let Ok(file) = file else { return false };
-    if !lock::is_plain(&file) {
-        return false;
-    }
-    let mut header = [0; format::HEADER_LEN];
-    let filled = FileStore(file).read_at(&mut header, 0).unwrap_or(0);
-    decode_origin(&header[..filled]).is_ok_and(|origin| origin.key == names::key(top, sources))
-}
-
 fn unusable(name: &[u8], error: LoadError) -> Error {
     let shown = show(name);
     let message = match error {
@@ -479,14 +482,6 @@ fn unusable(name: &[u8], error: LoadError) -> Error {
         LoadError::Io(errno) => sentence("read the journal", name, errno),
     };
     Error::new(ErrorKind::Destination, message)
-}
-
-/// The id of this boot of the kernel; zeros if unknown.
-fn boot_id() -> Boot {
-    let text =
-        outside(Errand::Counters, || read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
-    let digits = text.trim().replace('-', "");
-    u128::from_str_radix(&digits, 16).map_or([0; 16], u128::to_be_bytes)
 }
 
 fn random() -> [u8; 16] {

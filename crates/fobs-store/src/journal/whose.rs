@@ -19,6 +19,9 @@ pub(super) enum Whose {
 /// A client that may not look is told nothing of what another one stored, not even of the same transfer.
 pub(super) fn whose(spec: &JournalSpec<'_>, key: &[u8; 16], store: &dyn Store, loaded: Loaded) -> Whose {
     let is_foreign = || last_client(store, &loaded.origin.salt) != spec.client;
+    if spec.keep == Partial::Untouched {
+        return Whose::Ours(loaded);
+    }
     match (spec.terms.sight, spec.terms.overwrite) {
         (Sight::Own, Overwrite::Refuse) if is_foreign() => Whose::NotForUs,
         (Sight::Own, Overwrite::Replace) if is_foreign() => Whose::Others(loaded),

@@ -1,6 +1,7 @@
 //! Another name for what has one, and a copy under another name: neither sends a byte anywhere.
 
 use super::{entry, place, refused};
+use crate::attributes::left_by_default_acl;
 use crate::beneath::{kind, sentence};
 use crate::own::is_own;
 use crate::temporary::{Names, TemporaryFile};
@@ -102,7 +103,8 @@ pub fn copy(
         made.write(&buffer[..count], at).map_err(unwritten)?;
         at += count as u64;
     }
-    made.take_name(new, at, stat.st_mode & COPIED_MODE, taken == Taken::Replaced).map_err(unwritten)?;
+    let mode = stat.st_mode & left_by_default_acl(into.as_fd()).unwrap_or(COPIED_MODE);
+    made.take_name(new, at, mode & COPIED_MODE, taken == Taken::Replaced).map_err(unwritten)?;
     at::stat(&into, new).map(|stat| entry(new.as_bytes(), &stat)).map_err(unwritten)
 }
 

@@ -8,7 +8,7 @@ use crate::backups::Backups;
 use crate::clearance::{Clearances, Gate};
 use crate::journal::{Adoptions, History, TakeoverWatch};
 use crate::requested::Requested;
-use crate::tree::{Entrances, FirstNames};
+use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
 /// When something counts as stored.
@@ -96,6 +96,19 @@ impl Sink {
     pub(crate) fn entrances(&self) -> Option<Entrances> {
         match &self.target {
             Target::Tree(tree) => tree.entrances(),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// Whether a path may come twice: the contents of several directories.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.may_repeat
+    }
+
+    /// The file systems on which it stores, where its sources are removed.
+    pub(crate) fn settling(&self) -> Option<Settling> {
+        match &self.target {
+            Target::Tree(tree) => tree.settling(),
             Target::Nothing(_) | Target::Stream(_) => None,
         }
     }

@@ -27,7 +27,9 @@ impl Sink {
             Some(Place::Device(_)) | None => (None, None),
         };
         let bases = spec.open_bases(name.as_ref().map(ComponentBuf::as_bytes))?;
-        Ok(Sink::new(Target::Nothing(view), Preserve::default(), &spec.budget).with(bases))
+        let mut sink = Sink::new(Target::Nothing(view), Preserve::default(), &spec.budget).with(bases);
+        sink.may_repeat = spec.may_repeat();
+        Ok(sink)
     }
 
     /// The directories below which it writes; those of `--link-dest` are among them, because a file's name in

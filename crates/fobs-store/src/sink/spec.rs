@@ -52,6 +52,11 @@ pub struct SinkSpec {
 }
 
 impl SinkSpec {
+    /// Whether the sources may have a path twice.
+    pub(super) fn may_repeat(&self) -> bool {
+        matches!(self.shape, SourceShape::Paths { count: 2.., contents: true })
+    }
+
     /// What of `preserve` is given to what is stored.
     pub(super) fn given(&self) -> Preserve {
         match self.terms.stamps {
@@ -103,6 +108,13 @@ pub enum SinkEvent {
     Deleted(Deleted),
 }
 
+impl SinkEvent {
+    /// Whether something could not be read or stored.
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self, SinkEvent::FileFailed(_) | SinkEvent::SourceFailed(_))
+    }
+}
+
 /// What another thread has found to delete once everything is stored.
 pub type Later = Arc<Mutex<Option<Extraneous>>>;
 
@@ -127,10 +139,7 @@ pub(super) fn open_journal(
     name: Option<&[u8]>,
     notices: &mut Vec<String>,
 ) -> Result<Option<Journal>> {
-    let (count, contents) = match spec.shape {
-        SourceShape::Paths { count, contents } => (count, contents),
-        SourceShape::Stream => (1, false),
-    };
+    let contents = matches!(spec.shape, SourceShape::Paths { contents: true, .. });
     let top = match name {
         Some(name) => Top::As(name),
         None if !spec.names.is_empty() => Top::Names(&spec.names),
@@ -148,7 +157,7 @@ pub(super) fn open_journal(
         terms: spec.terms,
         holder: &spec.holder,
         destination: &spec.destination,
-        may_repeat: contents && count > 1,
+        may_repeat: spec.may_repeat(),
         budget: &spec.budget,
     };
     Journal::open(&journal, notices)

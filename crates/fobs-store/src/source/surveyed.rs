@@ -6,10 +6,9 @@ use super::{Begun, Feed, FilledChunk, Source, StartOverReason, StartedOver};
 use crate::Item;
 use crate::input::Input;
 use crate::open_file::OpenFile;
+use crate::prefix::hash_prefix;
 use crate::record::{Meta, Record};
-use crate::survey::{
-    Changes, Checksums, Choice, Decided, Decision, ItemKind, Listed, Lister, Next, hash_prefix,
-};
+use crate::survey::{Changes, Choice, Decided, Decision, ItemKind, Listed, Lister, ListingForm, Next};
 use crate::tree_hash::FileTree;
 use crate::walk::Entry;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -35,12 +34,12 @@ fn item(entry: &Entry, changes: Changes) -> Option<Item> {
 impl Source {
     /// From now on takes its entries from `decided`; the lister makes the listing that is decided on. `None`
     /// for a stream, of which there is nothing to decide.
-    pub fn survey(&mut self, decided: Box<dyn Decided>, checksums: Checksums) -> Option<Lister> {
+    pub fn survey(&mut self, decided: Box<dyn Decided>, form: impl Into<ListingForm>) -> Option<Lister> {
         if !matches!(self.feed, Feed::Walk(_)) {
             return None;
         }
         match std::mem::replace(&mut self.feed, Feed::Surveyed(decided)) {
-            Feed::Walk(walk) => Some(Lister::new(*walk, checksums)),
+            Feed::Walk(walk) => Some(Lister::new(*walk, form.into())),
             _ => None,
         }
     }

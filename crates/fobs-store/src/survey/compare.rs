@@ -8,7 +8,6 @@ use rustix::fs::{FileType, OFlags, fstat};
 use super::choice::{Changes, Choice, Decision};
 use super::listed_names::ListedNames;
 use super::lister::checksum;
-use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
 use super::target::{Target, missing_bases};
@@ -18,6 +17,7 @@ use crate::extraneous::Deleted;
 use crate::held::is_private;
 use crate::identity::Identity;
 use crate::journal::{Adoption, Adoptions, Held, History};
+use crate::prefix::hash_prefix;
 use crate::requested::Requested;
 use crate::sink::Sink;
 use crate::tree_hash::GROUP;
@@ -102,6 +102,11 @@ impl Compare {
         // The sink of a dry run, which stores nothing, has agreed on nothing.
         let listed = options.preserve.hard_links.then(|| ListedNames::within(&compare.budget));
         Ok(Compare { target: Some(target), requested, listed, ..compare })
+    }
+
+    /// The sender is too old to tell of directories that it has not looked at.
+    pub fn doubt_empty_directories(&mut self) {
+        self.target.iter_mut().for_each(Target::doubt_empty_directories);
     }
 
     /// What the session may keep.
@@ -224,7 +229,7 @@ impl Compare {
         let kind = match row.kind {
             // Says only that something could not be read.
             RowKind::Failed => return None,
-            RowKind::Directory | RowKind::DirectoryEnd => NameKind::Directory,
+            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd => NameKind::Directory,
             _ => NameKind::Other,
         };
         if !self.requested.includes(&row.path, kind) || row.path.split(|&byte| byte == b'/').any(is_journal) {
@@ -251,7 +256,7 @@ impl Compare {
                 _ => Held::Nothing,
             };
             return match self.terms.sight {
-                Sight::Whole => target.answer(row, held),
+                Sight::Whole => target.answer_noted(row, held),
                 Sight::Own => target.answer_unseen(row, held, self.history.as_mut()),
             };
         }
@@ -306,13 +311,13 @@ fn cleared<'r>(row: &'r Row, decision: &Decision) -> Option<(Kind, Option<&'r [u
     let is_sent = matches!(decision, Decision::Send);
     match &row.kind {
         // A sender has them in its object unless they are skipped.
-        RowKind::Directory | RowKind::DirectoryEnd
+        RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd
             if matches!(decision, Decision::Skip | Decision::Same | Decision::Failed(_)) =>
         {
             None
         }
         RowKind::Directory => Some((Kind::Directory, None)),
-        RowKind::DirectoryEnd => Some((Kind::DirectoryEnd, None)),
+        RowKind::DirectoryEnd | RowKind::PartEnd => Some((Kind::DirectoryEnd, None)),
         RowKind::File if is_sent || matches!(decision, Decision::Resume { .. }) => Some((Kind::File, None)),
         RowKind::Symlink { .. } if is_sent => Some((Kind::Symlink, None)),
         RowKind::Hardlink { first } if is_sent => Some((Kind::Hardlink, Some(first))),

@@ -11,8 +11,10 @@ use crate::attributes::{Attributes, Collector};
 use crate::identity::Identity;
 use crate::input::Input;
 use crate::record::Meta;
-use crate::walk::{Entry, Unopened, Walk};
+use crate::walk::{Contents, Entry, Unopened, Walk};
+use fobs_filter::path::show;
 use fobs_model::error::Result;
+use fobs_model::event::FileError;
 
 /// Rows of the first batch: data flows as soon as they are decided. Each batch is twice as long as the one
 /// before.
@@ -95,11 +97,40 @@ pub enum Checksums {
     Omitted,
 }
 
+/// How a directory is listed of which the walk has not looked at everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// As such: the receiver deletes nothing there.
+    Told,
+    /// As any other: the receiver deletes nothing at all.
+    Untold,
+    /// As one that cannot be read, because the receiver is too old to leave one directory alone: it then
+    /// deletes nothing anywhere.
+    Failed,
+}
+
+/// What a listing has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListingForm {
+    /// Whether it has hashes of contents.
+    pub checksums: Checksums,
+    /// How it says what was not looked at.
+    pub parts: Parts,
+}
+
+impl From<Checksums> for ListingForm {
+    fn from(checksums: Checksums) -> ListingForm {
+        ListingForm { checksums, parts: Parts::Untold }
+    }
+}
+
 /// Lists what a source would send.
 pub struct Lister {
     walk: Walk,
     pruned: Option<Pruned>,
-    checksums: Checksums,
+    form: ListingForm,
+    /// What comes after a failure that stands for it.
+    postponed: Option<Entry>,
     writer: BatchWriter,
     rows: u64,
     /// Rows of the next batch, at most.
@@ -108,12 +139,13 @@ pub struct Lister {
 }
 
 impl Lister {
-    pub(crate) fn new(mut walk: Walk, checksums: Checksums) -> Lister {
+    pub(crate) fn new(mut walk: Walk, form: ListingForm) -> Lister {
         walk.postpone_opening();
         Lister {
             pruned: walk.prunes.then(Pruned::default),
             walk,
-            checksums,
+            form,
+            postponed: None,
             writer: BatchWriter::default(),
             rows: 0,
             batch_rows: FIRST_ROWS,
@@ -129,10 +161,7 @@ impl Lister {
         let mut entries = Vec::new();
         let mut until = None;
         while entries.len() < self.batch_rows && !self.writer.is_full() {
-            let entry = match &mut self.pruned {
-                Some(pruned) => pruned.next(&mut self.walk),
-                None => self.walk.next(),
-            };
+            let entry = self.next_entry();
             if let Some(error) = self.walk.take_broken() {
                 return Err(error);
             }
@@ -140,7 +169,7 @@ impl Lister {
                 self.over = true;
                 break;
             };
-            self.writer.push(&row(&entry, self.checksums, self.walk.collector()));
+            self.writer.push(&row(&entry, self.form, self.walk.collector()));
             entries.push(Listed(entry));
             if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + BATCH_WAIT) {
                 break;
@@ -152,13 +181,44 @@ impl Lister {
         self.batch_rows = self.batch_rows.saturating_mul(2);
         Ok(Some(Batch { first, bytes: self.writer.finish()?, entries, last: self.over }))
     }
+
+    fn next_entry(&mut self) -> Option<Entry> {
+        if let Some(entry) = self.postponed.take() {
+            return Some(entry);
+        }
+        let entry = match &mut self.pruned {
+            Some(pruned) => pruned.next(&mut self.walk)?,
+            None => self.walk.next()?,
+        };
+        match &entry {
+            Entry::DirectoryEnd { path, contents: Contents::Unseen, .. }
+                if self.form.parts == Parts::Failed =>
+            {
+                let failure = FileError { path: path.clone(), message: older_receiver(path) };
+                self.postponed = Some(entry);
+                Some(Entry::Failed(failure))
+            }
+            _ => Some(entry),
+        }
+    }
+}
+
+fn older_receiver(path: &[u8]) -> String {
+    format!(
+        "'{}' is not looked at, and the older fobs at the other end would delete what is in it there: nothing is \
+         deleted; install the same version there",
+        show(path)
+    )
 }
 
 /// An entry as the receiver is told of it.
-fn row(entry: &Entry, checksums: Checksums, collector: &Collector) -> Row {
+fn row(entry: &Entry, form: ListingForm, collector: &Collector) -> Row {
     let (path, kind, meta, identity) = match entry {
         Entry::Directory { path, meta, .. } => (path, RowKind::Directory, *meta, None),
-        Entry::DirectoryEnd { path, meta, .. } => (path, RowKind::DirectoryEnd, *meta, None),
+        Entry::DirectoryEnd { path, meta, contents, .. } => {
+            let is_part = *contents == Contents::Unseen && form.parts == Parts::Told;
+            (path, if is_part { RowKind::PartEnd } else { RowKind::DirectoryEnd }, *meta, None)
+        }
         Entry::Symlink { path, target, meta, .. } => {
             (path, RowKind::Symlink { target: target.clone() }, *meta, None)
         }
@@ -172,7 +232,7 @@ fn row(entry: &Entry, checksums: Checksums, collector: &Collector) -> Row {
         Entry::File { path, meta, input, .. } => (path, RowKind::File, *meta, input.identity()),
         Entry::Failed(failure) => (&failure.path, RowKind::Failed, Meta::default(), None),
     };
-    let checksum = match (entry, checksums) {
+    let checksum = match (entry, form.checksums) {
         (Entry::Found { path, unopened, .. }, Checksums::Listed) => {
             match unopened.open(path.clone(), collector) {
                 // A file that cannot be read equals no other.
@@ -183,7 +243,7 @@ fn row(entry: &Entry, checksums: Checksums, collector: &Collector) -> Row {
         _ => None,
     };
     // Of the other entries only where sources are removed: none that is the destination's own is.
-    let identity = identity.or(entry.origin().map(|origin| origin.stamp.identity));
+    let identity = identity.or(entry.origin().map(|origin| origin.stamp.source));
     let identity = identity.unwrap_or(Identity { size: 0, mtime_s: 0, mtime_ns: 0, inode: 0 });
     let attributes = match entry {
         Entry::Directory { owner, .. } => owner.as_deref(),

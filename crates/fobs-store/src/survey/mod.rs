@@ -9,7 +9,6 @@ mod compare;
 mod itemize;
 mod listed_names;
 mod lister;
-mod prefix;
 mod pruned;
 mod row;
 mod rules;
@@ -20,8 +19,7 @@ mod unseen;
 pub use choice::{CHOICES_LEN, Changes, Choice, Decision};
 pub use compare::Compare;
 pub use itemize::{ItemKind, Way};
-pub use lister::{Batch, Checksums, Decided, Listed, Lister, Next};
-pub(super) use prefix::hash_prefix;
+pub use lister::{Batch, Checksums, Decided, Listed, Lister, ListingForm, Next, Parts};
 #[cfg(test)]
 pub(crate) use row::RowKind;
 pub use row::{BATCH_ROWS_MAX, BatchWriter, Row, decode_batch};

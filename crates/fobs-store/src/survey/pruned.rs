@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::walk::{Entry, Walk};
+use crate::walk::{Contents, Entry, Walk};
 
 /// Entries of a walk, without directories in which there is nothing but such directories.
 #[derive(Default)]
@@ -23,7 +23,8 @@ impl Pruned {
             match &entry {
                 // The top is the destination itself.
                 Entry::Directory { path, .. } if !path.is_empty() => self.waiting.push(entry),
-                Entry::DirectoryEnd { path, .. } if self.is_waiting(path) => {
+                // What was not looked at is not known to be empty.
+                Entry::DirectoryEnd { path, contents: Contents::Seen, .. } if self.is_waiting(path) => {
                     self.waiting.pop();
                 }
                 _ => {

@@ -68,6 +68,9 @@ pub enum RowKind {
         /// Which device.
         device: Device,
     },
+    /// A directory is complete in the object, and the listing has not all that is in it: what else the
+    /// destination has there stays. Only for a receiver with the feature "parts".
+    PartEnd,
 }
 
 impl Row {
@@ -82,7 +85,7 @@ impl Row {
         }
         self.attributes.as_ref().map_or(Ok(()), Attributes::check)?;
         match &self.kind {
-            RowKind::Directory | RowKind::DirectoryEnd | RowKind::Failed => Ok(()),
+            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd | RowKind::Failed => Ok(()),
             _ if self.path.is_empty() => Err("a file or link has no name"),
             RowKind::File | RowKind::Special { .. } => Ok(()),
             RowKind::Symlink { target } => match target.len() {
@@ -182,6 +185,7 @@ mod tests {
             row(b"l", RowKind::Symlink { target: b"../x".to_vec() }),
             row(b"h", RowKind::Hardlink { first: b"d/\xff".to_vec() }),
             row(b"gone", RowKind::Failed),
+            row(b"d", RowKind::PartEnd),
             row(b"", RowKind::DirectoryEnd),
         ];
         let mut batch = BatchWriter::default();

@@ -23,13 +23,13 @@ use crate::attributes::{
 };
 use crate::backups::Backups;
 use crate::beneath::{Links, kind, sentence};
-use crate::extraneous::{Deleted, Extraneous};
+use crate::extraneous::{Deleted, Extraneous, Scheme};
 use crate::held::{Inode, Movable, is_shared, is_trusted, is_unchanged};
 use crate::journal::Held;
 use crate::own::without_mark;
 use crate::record::Meta;
 use crate::sink::{Durability, Sink};
-use crate::tree::{Entrances, FirstNames};
+use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
 use crate::walk::leads_out;
 use crate::{Item, at};
@@ -61,6 +61,7 @@ pub(super) struct Target {
     /// What made way and is not reported yet.
     deleted: Vec<Deleted>,
     pub(super) durability: Durability,
+    settling: Option<Settling>,
     /// Of `--link-dest`.
     pub(super) bases: Bases,
     backups: Option<Backups>,
@@ -115,9 +116,9 @@ impl Target {
         privileges: Privileges,
     ) -> Result<Target, Error> {
         let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
+        let scheme = Scheme { options: &options, backups: backups.clone(), may_repeat: sink.may_repeat() };
         let deletes = options.delete.is_some() || options.rules.makes_way;
-        let extraneous = deletes.then(|| Extraneous::new(view.clone(), &options, backups.clone(), budget));
-        let extraneous = extraneous.transpose()?;
+        let extraneous = deletes.then(|| Extraneous::new(view.clone(), scheme, budget)).transpose()?;
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
         let keeping = Keeping { modes, times: preserve.times, overwrite: Overwrite::Replace };
@@ -130,6 +131,7 @@ impl Target {
             applier: Applier::new(preserve, keeping, privileges),
             deleted: Vec::new(),
             durability: sink.durability(),
+            settling: sink.settling(),
             bases: Bases::of(sink),
             backups,
             resent: Resent::within(budget),
@@ -160,7 +162,7 @@ impl Target {
     pub(super) fn answer(&mut self, row: &Row, held: Held) -> Choice {
         match row.kind {
             RowKind::Directory => self.directory(row),
-            RowKind::DirectoryEnd => self.directory_end(row),
+            RowKind::DirectoryEnd | RowKind::PartEnd => self.directory_end(row),
             RowKind::Failed => {
                 if let Some(extraneous) = &mut self.extraneous {
                     extraneous.see(&row.path);
@@ -222,6 +224,9 @@ impl Target {
     fn directory_end(&mut self, row: &Row) -> Choice {
         let open = self.directories.pop().filter(|open| open.path == row.path);
         if let Some(extraneous) = &mut self.extraneous {
+            if row.kind == RowKind::PartEnd {
+                extraneous.is_part();
+            }
             let before = open.as_ref().and_then(|open| open.before.as_ref());
             // By itself, a deletion leaves no trace in the times that are compared next.
             let before = before.filter(|_| self.options.only_delete);
@@ -424,7 +429,7 @@ pub(super) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
     };
     Wanted {
         kind: match &row.kind {
-            RowKind::Directory | RowKind::DirectoryEnd => WantedKind::Directory,
+            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd => WantedKind::Directory,
             RowKind::Symlink { target } => WantedKind::Symlink(target),
             RowKind::Special { kind, device } => WantedKind::Special(*kind, *device),
             _ => WantedKind::File,
@@ -451,7 +456,7 @@ fn send(row: &Row, held: Held) -> Decision {
 /// The item to report for an entry.
 fn item(row: &Row, changes: Changes) -> Option<Item> {
     let (kind, target) = match &row.kind {
-        RowKind::DirectoryEnd => (ItemKind::Directory, None),
+        RowKind::DirectoryEnd | RowKind::PartEnd => (ItemKind::Directory, None),
         RowKind::File => (ItemKind::File, None),
         RowKind::Hardlink { first } => (ItemKind::File, Some(first.clone())),
         RowKind::Symlink { target } => (ItemKind::Symlink, Some(target.clone())),

@@ -12,7 +12,9 @@ impl Target {
     pub(super) fn answer_unseen(&mut self, row: &Row, held: Held, past: Option<&mut History>) -> Choice {
         let sent = |decision, update| Choice { decision, changes: Changes::default().by(update) };
         match row.kind {
-            RowKind::Directory | RowKind::DirectoryEnd | RowKind::Failed => Decision::Send.into(),
+            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd | RowKind::Failed => {
+                Decision::Send.into()
+            }
             RowKind::File => match held {
                 Held::Complete if self.options.removes_sources() => self.stays(row).into(),
                 Held::Complete => Decision::Done.into(),

@@ -48,7 +48,7 @@ pub(crate) fn place(
             }
             attributes.map_or(Ok(()), |attributes| applier.dress_link(held, attributes))
         }
-        Thing::Special(..) => applier.dress(held, ModeNow::Unknown, meta, attributes),
+        Thing::Special(..) => applier.dress(held, applier.made_in(directory, None), meta, attributes),
         // Its first name has it all.
         Thing::Name(..) => Ok(()),
     };

@@ -4,8 +4,7 @@ use fobs_model::options::Preserve;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -32,41 +31,11 @@ fn walk(directory: &Path) -> Walk {
     )
 }
 
-/// Runs the test named `test` with a new tmpfs, mounted with `options`, as its destination: returns it in the
-/// process that has it. `None` elsewhere, after that process has succeeded or where there can be none.
-fn with_tmpfs(test: &str, options: &str) -> Option<PathBuf> {
-    const VARIABLE: &str = "FOBS_TEST_TMPFS";
-    if let Some(mounted) = std::env::var_os(VARIABLE) {
-        return Some(mounted.into());
-    }
-    let namespace: &[&str] = if is_root() { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        command.args(namespace);
-        command
-    };
-    let directory = tempfile::tempdir().expect("a directory");
-    let mount = "mount -t tmpfs -o \"$1\" tmpfs \"$2\" && shift 2 && exec \"$@\"";
-    let prepared = |program: &Path, arguments: &[&str]| {
-        let mut command = unshare();
-        command.args(["sh", "-c", mount, "sh", options]).arg(directory.path()).arg(program).args(arguments);
-        command.env(VARIABLE, directory.path());
-        command.output()
-    };
-    if !prepared(Path::new("true"), &[]).is_ok_and(|output| output.status.success()) {
-        return None;
-    }
-    let test = format!("tests::faults::{test}");
-    let program = std::env::current_exe().expect("this program");
-    let output = prepared(&program, &["--exact", &test]).expect("it was started before");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
-    None
-}
-
 #[test]
 fn a_full_destination_fails_what_does_not_fit() {
-    let Some(full) = with_tmpfs("a_full_destination_fails_what_does_not_fit", "size=1m") else { return };
+    let Some(full) = with_tmpfs("faults::a_full_destination_fails_what_does_not_fit", "size=1m") else {
+        return;
+    };
     let world = World::new();
     let (small, big) = (content(100_000, 1), content(900_000, 2));
     for name in ["a", "b"] {
@@ -93,7 +62,9 @@ fn a_full_destination_fails_what_does_not_fit() {
 
 #[test]
 fn a_read_only_destination_is_refused_at_once() {
-    let Some(mounted) = with_tmpfs("a_read_only_destination_is_refused_at_once", "ro") else { return };
+    let Some(mounted) = with_tmpfs("faults::a_read_only_destination_is_refused_at_once", "ro") else {
+        return;
+    };
     let shape = SourceShape::Paths { count: 1, contents: false };
     for destination in [mounted.clone(), mounted.join("new")] {
         let error = Sink::open(sink_spec(&destination, shape)).err().expect("it cannot be written");

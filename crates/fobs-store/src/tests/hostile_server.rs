@@ -13,7 +13,6 @@ use rustix::fs::{CWD, FileType, Mode, Timespec, Timestamps, mknodat, utimensat};
 use super::super::record::{Device, Meta, Record, SpecialKind};
 use super::super::survey::{Checksums, Compare, Decision, Row, RowKind, decode_batch};
 use super::super::*;
-use super::journals::Answers;
 use super::support::*;
 use fobs_filter::{Action, Filter};
 use fobs_model::name::RelPath;
@@ -238,8 +237,9 @@ fn invented(rng: &mut Rng, evil: &[Row]) -> Row {
     let pick = |rng: &mut Rng| PATHS[rng.range(0, PATHS.len() as u64 - 1) as usize].as_bytes().to_vec();
     let mut row = evil[rng.range(0, evil.len() as u64 - 1) as usize].clone();
     row.meta = META;
-    match rng.range(0, 6) {
+    match rng.range(0, 7) {
         0 | 1 => {}
+        7 => (row.path, row.kind) = (pick(rng), RowKind::PartEnd),
         2 | 3 => row.path = pick(rng),
         4 => (row.path, row.kind) = (pick(rng), RowKind::Symlink { target: b"/etc/passwd".to_vec() }),
         5 => {
@@ -248,7 +248,8 @@ fn invented(rng: &mut Rng, evil: &[Row]) -> Row {
         }
         _ => (row.path, row.kind) = (pick(rng), RowKind::Directory),
     }
-    let is_directory = matches!(row.kind, RowKind::Directory | RowKind::DirectoryEnd | RowKind::Failed);
+    let ends = matches!(row.kind, RowKind::DirectoryEnd | RowKind::PartEnd);
+    let is_directory = ends || matches!(row.kind, RowKind::Directory | RowKind::Failed);
     let leads_nowhere = matches!(&row.kind, RowKind::Hardlink { first } if first.is_empty());
     if (row.path.is_empty() && !is_directory) || leads_nowhere {
         row.kind = RowKind::Directory;
@@ -278,7 +279,9 @@ fn sent(row: &Row) -> Vec<u8> {
     let path = &row.path[..];
     match &row.kind {
         RowKind::Directory => chunk_of(&[Record::Directory { path }], b""),
-        RowKind::DirectoryEnd => chunk_of(&[Record::DirectoryEnd { path, meta: META }], b""),
+        RowKind::DirectoryEnd | RowKind::PartEnd => {
+            chunk_of(&[Record::DirectoryEnd { path, meta: META }], b"")
+        }
         RowKind::File => {
             let data = Record::Extent { offset: 0, len: EVIL.len() as u32 };
             let size = EVIL.len() as u64;

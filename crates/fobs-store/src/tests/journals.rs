@@ -1,22 +1,18 @@
 //! Sinks that end early, and what the next one of the same transfer makes of it.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, lchown, symlink};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 
 use super::super::journal::{Top, journal_name};
 use super::super::leftovers::{Fate, search};
 use super::super::record::{Meta, Record};
-use super::super::survey::{Checksums, Compare, Decided, Listed, Next, Rules, decode_batch};
+use super::super::survey::{Checksums, Compare, Rules, decode_batch};
 use super::super::tree_hash::GROUP;
 use super::super::*;
 use super::support::*;
-use crate::survey::Choice;
 use fobs_model::error::{Error, ErrorKind};
 
 /// Data of a chunk, bytes.
@@ -25,25 +21,6 @@ const CHUNK: usize = 2 * GROUP as usize;
 const BIG: usize = 5 * CHUNK + GROUP as usize + 777;
 /// The sources, in their order.
 const NAMES: [&str; 3] = ["a", "big", "d"];
-
-/// Entries with the answers to them.
-#[derive(Clone, Default)]
-pub(super) struct Answers(Arc<Mutex<VecDeque<(Listed, Choice)>>>);
-
-impl Decided for Answers {
-    fn next(&mut self, _: Option<Instant>) -> Next {
-        let next = self.0.lock().expect("not poisoned").pop_front();
-        next.map_or(Next::End, |decided| Next::Decided(Box::new(decided)))
-    }
-
-    fn is_exhausted(&self) -> bool {
-        self.0.lock().expect("not poisoned").is_empty()
-    }
-
-    fn is_over(&self) -> bool {
-        false
-    }
-}
 
 fn names() -> Vec<Vec<u8>> {
     NAMES.map(|name| name.as_bytes().to_vec()).to_vec()
@@ -177,6 +154,44 @@ fn a_copy_goes_on_at_every_chunk_boundary() {
         }
     }
     assert_eq!(sent, total);
+    expect_whole(&world);
+}
+
+#[test]
+fn a_partial_file_that_lost_something_is_sent_anew() {
+    // As after a device that was not asked to keep it yet.
+    for (at, len) in [(0, 1), (GROUP, 4096), (2 * GROUP - 1, 1)] {
+        for byte in [0, 0xa5] {
+            let world = World::new();
+            let total = make_tree(&world);
+            let (first, sink) = run(&world, Partial::Keep, 3);
+            drop(sink);
+            let partial = partial(&world).expect("the big file has begun");
+            let file = File::options().write(true).open(&partial).expect("it is ours");
+            file.write_all_at(&vec![byte; len], at).expect("it is so long");
+            let (second, _) = run(&world, Partial::Keep, usize::MAX);
+            assert!(second.resumed < first.sent && second.resumed + second.sent == total, "{second:?}");
+            expect_whole(&world);
+        }
+    }
+}
+
+#[test]
+fn a_source_that_was_rewritten_and_given_its_old_time_is_sent_anew() {
+    let world = World::new();
+    let total = make_tree(&world);
+    let (first, sink) = run(&world, Partial::Keep, 3);
+    drop(sink);
+    let source = world.from("big");
+    let before = fs::metadata(&source).expect("it is there");
+    let file = File::options().write(true).open(&source).expect("own file");
+    file.write_all_at(&content(BIG, 99), 0).expect("own file");
+    file.set_modified(before.modified().expect("a time")).expect("own file");
+    let after = fs::metadata(&source).expect("it is there");
+    let seen = |it: &fs::Metadata| (it.len(), it.mtime(), it.mtime_nsec(), it.ino());
+    assert_eq!(seen(&before), seen(&after), "nothing else tells");
+    let (second, _) = run(&world, Partial::Keep, usize::MAX);
+    assert!(second.resumed < first.sent && second.resumed + second.sent == total, "{second:?}");
     expect_whole(&world);
 }
 

@@ -1,18 +1,21 @@
 //! Shared by the storage tests.
 
 use fobs_model::options::Preserve;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use tempfile::TempDir;
 
 use super::super::chunk::CHUNK_LEN_MAX;
 use super::super::record::Record;
+use super::super::survey::{Choice, Decided, Listed, Next};
 use super::super::*;
 use crate::SourceShape;
 use fobs_model::error::Result;
@@ -237,6 +240,38 @@ pub fn transfer_in(
     Ok(outcome)
 }
 
+/// Runs the test named `test` with a new tmpfs, mounted with `options`, as its destination: returns it in the
+/// process that has it. `None` elsewhere, after that process has succeeded or where there can be none.
+pub fn with_tmpfs(test: &str, options: &str) -> Option<PathBuf> {
+    const VARIABLE: &str = "FOBS_TEST_TMPFS";
+    if let Some(mounted) = std::env::var_os(VARIABLE) {
+        return Some(mounted.into());
+    }
+    let namespace: &[&str] = if is_root() { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(namespace);
+        command
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let mount = "mount -t tmpfs -o \"$1\" tmpfs \"$2\" && shift 2 && exec \"$@\"";
+    let prepared = |program: &Path, arguments: &[&str]| {
+        let mut command = unshare();
+        command.args(["sh", "-c", mount, "sh", options]).arg(directory.path()).arg(program).args(arguments);
+        command.env(VARIABLE, directory.path());
+        command.output()
+    };
+    if !prepared(Path::new("true"), &[]).is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let test = format!("tests::{test}");
+    let program = std::env::current_exe().expect("this program");
+    let output = prepared(&program, &["--exact", &test]).expect("it was started before");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    None
+}
+
 pub fn transfer(source: &mut Source, sink: Sink) -> Outcome {
     transfer_with(source, sink, |_| ()).expect("the transfer goes through")
 }
@@ -289,6 +324,25 @@ pub fn feed(sink: &mut Sink, chunk: &[u8]) -> Result<Vec<SinkEvent>> {
     let mut events = Vec::new();
     sink.apply(chunk, verified, &scratch, &mut |event| events.push(event))?;
     Ok(events)
+}
+
+/// Entries with the answers to them.
+#[derive(Clone, Default)]
+pub struct Answers(pub Arc<Mutex<VecDeque<(Listed, Choice)>>>);
+
+impl Decided for Answers {
+    fn next(&mut self, _: Option<Instant>) -> Next {
+        let next = self.0.lock().expect("not poisoned").pop_front();
+        next.map_or(Next::End, |decided| Next::Decided(Box::new(decided)))
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.0.lock().expect("not poisoned").is_empty()
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// A reader that hands out `data` in odd pieces and then ends, or fails.

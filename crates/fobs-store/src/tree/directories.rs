@@ -31,8 +31,9 @@ impl Tree {
             match made {
                 Ok(parent) => {
                     self.entrances.iter().for_each(|entrances| entrances.forget(path));
+                    let allowed = self.applier.allowed_in(&parent);
                     return match self.made_directory(&parent, &place) {
-                        Ok(inode) => Ok((LevelState::Created, place, inode)),
+                        Ok(inode) => Ok((LevelState::Created { allowed }, place, inode)),
                         Err(errno) => give_up(veiled(self.terms, "make the directory", path, errno)),
                     };
                 }
@@ -118,13 +119,14 @@ impl Tree {
             }
             (LevelState::Existing, Modes::Ordinary { .. }) => ModeNow::Stays,
             (LevelState::Existing, Modes::Exact) => ModeNow::Unknown,
-            (LevelState::Created, _) => ModeNow::Is(DIRECTORY_MODE),
+            (LevelState::Created { allowed }, _) => ModeNow::Made(Made { mode: None, allowed, inherited: 0 }),
         };
         let Some((place, inode)) = level.entered else { return Err(Trouble::Skipped) };
         let directory = self
             .hold_as(&place, Some(inode))
             .and_then(|directory| open_self(&directory))
             .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))?;
+        let mode_now = mode_now.inheriting(&directory);
         if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
             self.top_meta = Some(meta);
         }

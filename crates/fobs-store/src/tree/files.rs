@@ -131,6 +131,30 @@ impl Tree {
         }
     }
 
+    /// A part of a file could not be written. A device that fails may lose what it was not asked to keep.
+    pub(crate) fn not_written(&self, path: &[u8], errno: Errno) -> Trouble {
+        if let (Errno::IO | Errno::ROFS | Errno::STALE, Some(journal)) = (errno, &self.journal) {
+            journal.demote();
+        }
+        Trouble::Path(sentence("write", path, errno))
+    }
+
+    /// The file systems on which it stores, where its sources are removed.
+    pub(crate) fn settling(&self) -> Option<Settling> {
+        self.settling.clone()
+    }
+
+    /// Waits until the devices keep all that was stored, where that has to be before the end.
+    pub(crate) fn settle(&mut self) -> Result<(), Errno> {
+        self.sync_names()?;
+        self.settling.as_ref().map_or(Ok(()), Settling::settle)
+    }
+
+    /// Whether there is anything to wait for at the end.
+    pub(crate) fn settles(&self) -> bool {
+        self.fsync || self.settling.is_some()
+    }
+
     /// Whether files and directories are fsynced.
     pub(crate) fn syncs(&self) -> bool {
         self.fsync

@@ -1,4 +1,7 @@
-//! What follows from the terms of storing: what is known of earlier runs, and what the sender is told.
+//! What follows from the terms of storing: what is known of earlier runs, and what the sender is told; and the
+//! sentences of what could not be set.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::*;
 
@@ -33,4 +36,17 @@ pub(super) fn veiled(terms: Terms, what: &str, path: &[u8], errno: Errno) -> Str
         ),
         _ => sentence(what, path, errno),
     }
+}
+
+/// Something of a path that is complete could not be set.
+pub(super) fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
+    let what = format!("set {} of (its content is complete)", unset.what);
+    Trouble::Path(sentence(&what, path, unset.errno))
+}
+
+/// With the time of something written now.
+pub(super) fn written_now(meta: Meta) -> Meta {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mtime_s = i64::try_from(since_1970.as_secs()).unwrap_or(0);
+    Meta { mtime_s, mtime_ns: since_1970.subsec_nanos(), ..meta }
 }

@@ -32,6 +32,7 @@ pub(crate) enum Entry {
         path: Vec<u8>,
         meta: Meta,
         attributes: Kept,
+        contents: Contents,
     },
     Symlink {
         path: Vec<u8>,
@@ -112,6 +113,15 @@ impl Entry {
             }
         }
     }
+}
+
+/// How much of a directory's contents the walk has looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// All.
+    Seen,
+    /// Not all: nothing follows from what is missing.
+    Unseen,
 }
 
 /// Where an entry is, and what it was when it was listed: what its removal needs.
@@ -203,7 +213,7 @@ pub(super) fn found(
 ) -> Entry {
     match (kind(stat), kept) {
         (FileType::RegularFile, Ok(attributes)) => {
-            let (meta, identity) = (collector.meta(stat), Identity::of(stat));
+            let (meta, identity) = (collector.meta(stat), Identity::of_source(stat));
             Entry::Found { path, meta, attributes, identity, unopened, origin }
         }
         (FileType::RegularFile, Err(errno)) => no_attributes(&path, errno),

@@ -7,7 +7,7 @@ use fobs_engine::streams::StreamSetup;
 use fobs_engine::{LinkSetup, refused, tell_abort};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming};
+use fobs_model::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming, SETTLE};
 use fobs_model::permit::Needs;
 use fobs_store::may_stand_for;
 use std::time::Instant;
@@ -32,13 +32,15 @@ impl Client<'_> {
         resuming: Resuming,
     ) -> Open {
         let options = self.options;
+        let removes = options.sync.as_ref().is_some_and(|sync| sync.removes_sources());
         Open {
             direction,
             paths,
             recursive: options.recursive,
             preserve: options.preserve,
             compress: options.compress,
-            fsync: options.fsync,
+            // An older server has its device keep everything only where it is asked for each file.
+            fsync: options.fsync || (removes && !self.hello.has(SETTLE)),
             payload_size: options.packet_size,
             ack_every: options.ack_every,
             shape: None,

@@ -9,7 +9,7 @@ use fobs_model::event::Event;
 use fobs_model::message::{Resuming, SURVEY};
 use fobs_model::options::sync::Enter;
 use fobs_model::options::{Location, Privileges, Remote, Terms, TransferOptions};
-use fobs_store::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
+use fobs_store::{Base, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub(super) fn open_sink(
         privileges: Privileges::OfTheUser,
         terms: Terms::default(),
         fsync: options.fsync,
-        keep: if options.no_partial { Partial::Discard } else { Partial::Keep },
+        keep: session::kept_of(options.no_partial, options.sync.as_deref()),
         link_dest: options.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: id,
         client: None,

@@ -10,7 +10,7 @@ use fobs_engine::streams::StreamSetup;
 use fobs_engine::{CHUNKS_MAX, Clock, LinkSetup};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, SURVEY, SecretBytes};
+use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, PARTS, SURVEY, SecretBytes};
 use fobs_model::options::Carrier;
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv6Addr};
@@ -21,6 +21,8 @@ pub(super) struct Granted {
     pub(super) link: LinkSetup,
     pub(super) streams: Option<StreamSetup>,
     pub(super) knows_survey: bool,
+    /// Whether the client knows directories of which a listing has not all.
+    pub(super) knows_parts: bool,
 }
 
 /// Makes the data plane.
@@ -77,7 +79,8 @@ pub(super) fn grant(
         streams::with_hosts(&mut answer, at, &policy.addresses);
         setup
     });
-    Ok(Granted { answer, link, streams, knows_survey: hello.has(SURVEY) })
+    let (knows_survey, knows_parts) = (hello.has(SURVEY), hello.has(PARTS));
+    Ok(Granted { answer, link, streams, knows_survey, knows_parts })
 }
 
 /// The address to bind: a link-local one needs its interface, which answers choose by the client's address.

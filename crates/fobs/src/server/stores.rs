@@ -1,7 +1,7 @@
 //! What a session stores into, and what it reads.
 
 use crate::examine::Nowhere;
-use crate::session::{open_sink, preserved};
+use crate::session::{kept_of, open_sink, preserved};
 use fobs_channel::control::ControlChannel;
 use fobs_channel::secure::identity::PublicKey;
 use fobs_model::budget::MemoryBudget;
@@ -9,7 +9,7 @@ use fobs_model::error::Result;
 use fobs_model::message::Open;
 use fobs_model::options::Privileges;
 use fobs_model::permit::Permit;
-use fobs_store::{Base, Part, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
+use fobs_store::{Base, Part, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 
 /// Where a push is stored, and how.
 pub(super) fn push_sink(
@@ -32,7 +32,7 @@ pub(super) fn push_sink(
         privileges: permit.privileges(),
         terms: permit.terms(),
         fsync: open.fsync,
-        keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
+        keep: kept_of(resuming.no_partial, open.sync.as_deref()),
         link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: resuming.transfer_id.unwrap_or_default(),
         client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes), within)),

@@ -1,5 +1,7 @@
 //! One copy, killed several times. Knows nothing of the laboratory: the end-to-end tests use it too.
 
+mod cuts;
+mod disk;
 mod ssh;
 
 use std::collections::BTreeMap;
@@ -11,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+pub use disk::Disk;
 use ssh::Ssh;
 
 /// The rate of a copy, bits a second: so slow that kills fall everywhere in it.

@@ -38,7 +38,7 @@ const SCRIPT: &str = r#"say() { echo "fobs-boot $*"; };
  if command -v fobs >/dev/null 2>&1 && fobs --version >/dev/null 2>&1; then say installed; exec fobs server; fi;
  say arch "$(uname -s)" "$(uname -m)"; read -r h n || exit 1; if [ "$h" = none ]; then exit 1; fi;
  if [ -x "$p" ] && "$p" self-check "$h" >/dev/null 2>&1; then say ready; exec "$p" server; fi;
- umask 077; t="$d/.fobs.$$"; m=$( { mkdir -p "$d" && true > "$t"; } 2>&1 ) || { say home "$m"; exit 1; };
+ t="$d/.fobs.$$"; m=$( { umask 077; mkdir -p "$d" && true > "$t"; } 2>&1 ) || { say home "$m"; exit 1; };
  say send; m=$( { head -c "$n" > "$t"; } 2>&1 ); s=$(wc -c < "$t");
  if [ "$s" -ne "$n" ]; then rm -f "$t"; say full "$m"; exit 1; fi;
  chmod 700 "$t"; m=$( { "$t" self-check "$h"; } 2>&1 ); c=$?;

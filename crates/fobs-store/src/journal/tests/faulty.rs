@@ -18,6 +18,28 @@ pub struct Faults {
     pub syncs: usize,
 }
 
+/// What a power cut does to what was not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// A sector is as before, new, or its beginning is.
+    Torn,
+    /// Likewise, or it is zeros, or anything; neighbours mostly fare alike.
+    Wild,
+}
+
+/// What becomes of a run of sectors.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Old,
+    New,
+    Torn,
+    Zeros,
+    Garbage,
+}
+
+/// Longest run of sectors that fare alike.
+const RUN_MAX: usize = 16;
+
 /// Clones are one store.
 #[derive(Clone)]
 pub struct FaultyStore(Arc<Mutex<Disk>>);
@@ -46,15 +68,22 @@ impl FaultyStore {
     }
 
     /// The power goes: of what was not synced, any part of any sector may be there.
-    pub fn power_cut(&self) {
+    pub fn power_cut(&self, cut: Cut) {
         let mut disk = self.0.lock().unwrap();
+        let (mut fate, mut left) = (Fate::Old, 0);
         for sector in std::mem::take(&mut disk.dirty) {
-            let torn_at = match disk.rng.below(3) {
-                0 => 0,
-                1 => SECTOR,
-                _ => disk.rng.below(SECTOR),
-            };
-            disk.keep(sector, torn_at);
+            if left == 0 {
+                left = if cut == Cut::Wild { 1 + disk.rng.below(RUN_MAX) } else { 1 };
+                fate = match disk.rng.below(if cut == Cut::Wild { 5 } else { 3 }) {
+                    0 => Fate::Old,
+                    1 => Fate::New,
+                    2 => Fate::Torn,
+                    3 => Fate::Zeros,
+                    _ => Fate::Garbage,
+                };
+            }
+            left -= 1;
+            disk.suffer(sector, fate);
         }
         disk.cached = disk.kept.clone();
     }
@@ -87,6 +116,25 @@ impl Disk {
         if end > start {
             self.kept.resize(self.kept.len().max(end), 0);
             self.kept[start..end].copy_from_slice(&self.cached[start..end]);
+        }
+    }
+
+    fn suffer(&mut self, sector: usize, fate: Fate) {
+        match fate {
+            Fate::Old => {}
+            Fate::New => self.keep(sector, SECTOR),
+            Fate::Torn => {
+                let torn_at = self.rng.below(SECTOR);
+                self.keep(sector, torn_at);
+            }
+            Fate::Zeros | Fate::Garbage => {
+                self.keep(sector, SECTOR);
+                let end = ((sector + 1) * SECTOR).min(self.kept.len());
+                for at in sector * SECTOR..end {
+                    let byte = if matches!(fate, Fate::Zeros) { 0 } else { self.rng.below(256) as u8 };
+                    self.kept[at] = byte;
+                }
+            }
         }
     }
 

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::super::book::{Book, LoadError, Loaded, RECORD_MEMORY, Snapshot};
 use super::super::format::{Boot, Completion, Current, Origin, RECORDS_MAX};
-use super::super::history::Past;
+use super::super::history::{Left, Past};
 use super::super::store::Store;
-use super::faulty::{Faults, FaultyStore};
+use super::faulty::{Cut, Faults, FaultyStore};
 use crate::identity::Fingerprint;
 use fobs_model::budget::{KEPT_BYTES_MAX, MemoryBudget};
 use fobs_model::options::Overwrite;
@@ -29,10 +29,12 @@ enum Step {
     Withdraw,
     /// It failed to keep a part of a file, which is the last complete one, or the next.
     Disown { next: bool },
+    /// It fails altogether.
+    Demote,
     /// The program is killed and started again.
     Kill,
-    /// So is the machine.
-    PowerCut,
+    /// So is the machine, or the file system went and was mounted again.
+    PowerCut(Cut),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -43,7 +45,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Withdraw),
         1 => any::<bool>().prop_map(|next| Step::Disown { next }),
         2 => Just(Step::Kill),
-        2 => Just(Step::PowerCut),
+        1 => Just(Step::Demote),
+        1 => Just(Step::PowerCut(Cut::Torn)),
+        2 => Just(Step::PowerCut(Cut::Wild)),
     ]
 }
 
@@ -181,6 +185,13 @@ impl World {
         }
     }
 
+    fn demote(&mut self) {
+        self.book.demote();
+        if self.faults.writes == 0 {
+            (self.stored, self.stored_partly) = (self.kept.clone(), self.kept_partly.clone());
+        }
+    }
+
     fn lost(&mut self, number: u64) {
         // A withdrawal that fails is one more fault of a failing device: only what was kept counts then.
         if self.faults.writes == 0 {
@@ -239,8 +250,9 @@ proptest! {
                 Step::Withdraw => world.withdraw(),
                 Step::Disown { next } => world.disown(next),
                 Step::Kill => world.load(false)?,
-                Step::PowerCut => {
-                    world.store.power_cut();
+                Step::Demote => world.demote(),
+                Step::PowerCut(cut) => {
+                    world.store.power_cut(cut);
                     world.boot += 1;
                     world.load(true)?;
                 }
@@ -262,7 +274,7 @@ proptest! {
             let recorded: Vec<u64> = world.stored.iter().copied().collect();
             prop_assert_eq!(&world.records, &recorded);
         }
-        world.store.power_cut();
+        world.store.power_cut(Cut::Torn);
         world.boot += 1;
         world.load(true)?;
         let kept: Vec<u64> = world.kept.iter().copied().collect();
@@ -345,7 +357,8 @@ fn a_log_without_end_is_read_up_to_the_bound() {
         let loaded = Book::load(Arc::new(EndlessLog { head: head.clone() }), [1; 16], &budget);
         let Loaded { completions, kept, .. } = loaded.expect("it is a journal");
         assert_eq!(completions.len(), records);
-        let past = Past::new(completions, kept, None, *b"suffix", Overwrite::Replace, true);
+        let past =
+            Past::new(Left { completions, ..Left::nothing(*b"suffix", kept) }, Overwrite::Replace, true);
         assert!(!past.is_empty() && budget.used() <= KEPT_BYTES_MAX.max(records * RECORD_MEMORY));
         drop(past);
         assert_eq!(budget.used(), 0);

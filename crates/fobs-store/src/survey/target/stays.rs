@@ -6,29 +6,53 @@ use rustix::io::Errno;
 use super::{READ, Target};
 use crate::at::open_beneath;
 use crate::beneath::{Links, sentence};
+use crate::extraneous::Extraneous;
 use crate::identity::Identity;
+use crate::journal::Held;
 use crate::sink::Durability;
-use crate::survey::choice::Decision;
+use crate::survey::choice::{Choice, Decision};
 use crate::survey::row::{Row, RowKind};
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
 
 impl Target {
+    pub(in crate::survey) fn doubt_empty_directories(&mut self) {
+        self.extraneous.iter_mut().for_each(Extraneous::doubt_empty_directories);
+    }
+
+    /// The answer to a row. What cannot be stored counts when it comes to deletions.
+    pub(in crate::survey) fn answer_noted(&mut self, row: &Row, held: Held) -> Choice {
+        let choice = self.answer(row, held);
+        if let Decision::Failed(_) = choice.decision {
+            self.extraneous.iter_mut().for_each(Extraneous::was_not_stored);
+        }
+        choice
+    }
+
     /// The answer to a row that is not sent. With `--remove-source-files` it lets the source be removed.
     pub fn stays(&mut self, row: &Row) -> Decision {
         if !self.options.removes_sources() {
             return Decision::Skip;
         }
-        let durability = self.durability;
+        let (durability, settling) = (self.durability, self.settling.clone());
         let Some(view) = &mut self.view else { return Decision::Skip };
-        let is_own = view.stat(&row.path).is_ok_and(|stat| Identity::of(&stat) == row.identity);
+        let is_row = |of: Identity| of == row.identity;
+        let is_own = view
+            .stat(&row.path)
+            .is_ok_and(|stat| is_row(Identity::of_source(&stat)) || is_row(Identity::of(&stat)));
         if is_own {
-            // Size, inode and time to the nanosecond: source and destination are one directory.
+            // Size, inode and times to the nanosecond: source and destination are one directory.
             return Decision::Failed(format!(
                 "'{}' at the destination is the source itself, so it is not removed; name another destination",
                 show(&row.path)
             ));
+        }
+        if let Some(settling) = settling {
+            let place = view.place(&row.path).into_owned();
+            if let Ok(directory) = view.hold(path::split(&place).0) {
+                settling.note(&directory);
+            }
         }
         match durability {
             Durability::Kernel => Decision::Same,

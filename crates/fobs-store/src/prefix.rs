@@ -16,10 +16,19 @@ pub(crate) fn hash_prefix(
     len: u64,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<FileTree>, Errno> {
+    hash_on(file, FileTree::default(), len, stop)
+}
+
+/// Likewise, where `tree` has the beginning.
+pub(crate) fn hash_on(
+    file: &OwnedFd,
+    mut tree: FileTree,
+    len: u64,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<FileTree>, Errno> {
     debug_assert!(len.is_multiple_of(GROUP));
-    let mut tree = FileTree::default();
     let mut buffer = Vec::new();
-    let step = STEP.min(len) as usize;
+    let step = STEP.min(len.saturating_sub(tree.len())) as usize;
     buffer.try_reserve_exact(step).map_err(|_| Errno::NOMEM)?;
     buffer.resize(step, 0);
     let mut values = Vec::new();
