@@ -121,7 +121,7 @@ fn run(args: &Args) -> Result<(), Failure> {
                 format!("seed {seed}, copy {}: {message}\nall files are kept in {here}", figures.copies);
             return Err(Failure::with_code(EXIT_INTERNAL, message));
         }
-        if figures.copies % COPIES_A_LINE == 0 {
+        if figures.copies.is_multiple_of(COPIES_A_LINE) {
             println!("{}", figures.summary());
         }
     }
@@ -162,7 +162,7 @@ fn cut_power(
                 format!("seed {seed}, copy {}: {message}\nall files are kept in {here}", figures.copies);
             return Err(Failure::with_code(EXIT_INTERNAL, message));
         }
-        if figures.copies % COPIES_A_LINE == 0 {
+        if figures.copies.is_multiple_of(COPIES_A_LINE) {
             println!("{} power cuts in {} copies", figures.kills, figures.copies);
         }
     }

@@ -224,8 +224,8 @@ impl Journal {
         let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
             Ok(loaded) => Some(loaded),
             Err(LoadError::Unreadable(Unreadable::Blank)) => None,
-            // A file of this user's that another one has given the journal's name.
             Err(LoadError::Unreadable(Unreadable::Foreign)) if lock::is_in_others_hands(spec.directory) => {
+                // A file of this user's that another one has given the journal's name.
                 notices.extend(lock::planted(spec.terms.sight, name.as_component()));
                 return Ok(None);
             }
@@ -241,23 +241,17 @@ impl Journal {
             Some(Whose::Ours(loaded)) => Some(loaded),
             None => None,
         };
-        let overwrite = spec.terms.overwrite;
-        let opened = match same {
-            Some(loaded) => {
-                let Loaded { completions, kept, current, settled, origin, .. } = loaded;
-                let left = Left { completions, kept, current, settled, suffix: origin.suffix };
-                let past = Past::new(left, overwrite, spec.may_repeat);
-                Ok((loaded.book, origin.suffix, past, loaded.unsynced, Strays::Possible))
-            }
-            None => {
-                let origin = Origin { salt: random(), suffix, key };
-                Book::create(store, boot, &origin).map(|book| {
-                    let left = Left::nothing(suffix, spec.budget.charge(Keeps::Journal));
-                    (book, suffix, Past::new(left, overwrite, spec.may_repeat), false, strays)
-                })
-            }
+        let past_of = |left| Past::new(left, spec.terms.overwrite, spec.may_repeat);
+        let (book, suffix, past, unsynced, strays) = if let Some(loaded) = same {
+            let Loaded { completions, kept, current, settled, origin, .. } = loaded;
+            let past = past_of(Left { completions, kept, current, settled, suffix: origin.suffix });
+            (loaded.book, origin.suffix, past, loaded.unsynced, Strays::Possible)
+        } else {
+            let origin = Origin { salt: random(), suffix, key };
+            let Ok(book) = Book::create(store, boot, &origin) else { return Ok(None) };
+            let past = past_of(Left::nothing(suffix, spec.budget.charge(Keeps::Journal)));
+            (book, suffix, past, false, strays)
         };
-        let Ok((book, suffix, past, unsynced, strays)) = opened else { return Ok(None) };
         let generation = read_claim(book.store(), book.salt()).generation;
         let journal = Journal {
             directory: Arc::clone(spec.directory),

@@ -1,5 +1,5 @@
-//! What follows from the terms of storing: what is known of earlier runs, and what the sender is told; and the
-//! sentences of what could not be set.
+//! What follows from the terms of storing: what is known of earlier runs, and what the sender is told; and
+//! the sentences of what could not be set.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -25,9 +25,8 @@ pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &st
     if options.ssh.grammar == ShellGrammar::HostAndCommand {
         return words_for_another_shell(remote, options, command);
     }
-    // No terminal and none of the configured forwardings: this connection carries frames.
-    // Nor a command of the configuration's: ours is run, and nothing else writes to the stream. In front of the
-    // words of `-e`, because ssh takes the first of an option.
+    // No terminal, command or forwardings of the configuration: this connection carries frames. In front of
+    // the words of `-e`, because ssh takes the first of an option.
     let mut arguments: Vec<OsString> =
         ["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from).to_vec();
     arguments.extend(options.ssh.arguments.iter().cloned());
