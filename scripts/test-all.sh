@@ -14,7 +14,7 @@ bindings=$!
 set +m
 trap 'kill -- "-$bindings" 2>/dev/null || true; rm -f "$log"' EXIT
 rust_status=0 bindings_status=0
-"$cargo" test --workspace --locked || rust_status=$?
+"$cargo" test --workspace --locked --no-fail-fast || rust_status=$?
 wait "$bindings" || bindings_status=$?
 cat "$log"
 if [ "$rust_status" -ne 0 ]; then

@@ -62,6 +62,12 @@ static MARK: LazyLock<ContextKey> = LazyLock::new(|| hash_derive_key_context("FO
 static DESTINATION: LazyLock<ContextKey> =
     LazyLock::new(|| hash_derive_key_context("FOBS journal 1: destination"));
 
+/// What a sender says of a file.
+#[cfg(any(test, feature = "testing"))]
+pub fn source_identity(file: impl std::os::fd::AsFd) -> Option<Identity> {
+    rustix::fs::fstat(file).ok().map(|stat| Identity::of_source(&stat))
+}
+
 /// The fingerprint of a source file: BLAKE3 of the path, and of path and identity, 8 bytes of each.
 pub fn fingerprint(path: &[u8], identity: &Identity) -> Fingerprint {
     let mut hasher = Hasher::new_from_context_key(&SOURCE);

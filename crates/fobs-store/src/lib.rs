@@ -83,6 +83,8 @@ pub use fobs_model::event::FileDone;
 pub use fobs_model::text::show as show_path;
 pub use identity::Identity;
 #[cfg(any(test, feature = "testing"))]
+pub use identity::source_identity;
+#[cfg(any(test, feature = "testing"))]
 pub use journal::load_any as load_any_journal;
 pub use journal::{Adoption, Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
 pub(crate) use leftovers::search;

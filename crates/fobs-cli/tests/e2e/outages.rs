@@ -90,7 +90,9 @@ fn expect_reconnected(route: &Route<'_>, running: Running) {
         assert!(notices.iter().any(|notice| notice.contains(part)), "{part}: {notices:?}");
     }
     let done = finished.done();
-    assert_eq!((&done["bytes"], &done["resumed_bytes"]), (&FILE_BYTES.into(), &0.into()), "{done}");
+    assert_eq!(done["bytes"], FILE_BYTES, "{done}");
+    // What was verified after the last answer that came counts as resumed: a third of a second at this rate.
+    assert!(done["resumed_bytes"].as_u64().is_some_and(|bytes| bytes <= 2 << 20), "{done}");
     // Of a connection that broke only what the sender counted at its last sample is known.
     let figure = |name: &str| done[name].as_u64().unwrap_or_default();
     let needed_bytes = figure("packets_needed") * figure("packet_size");

@@ -14,6 +14,7 @@ use super::support::*;
 use fobs_model::error::ErrorKind;
 use fobs_model::message::{Bytes, Complete, Message};
 use fobs_model::options::Preserve;
+use fobs_store::source_identity;
 use fobs_store::survey::{Append, Changes, Choice, CompareBy, Decision, Rules};
 pub use fobs_store::{Adoption, Base, Identity, Partial, Sink, SinkSpec, Source};
 
@@ -228,7 +229,8 @@ const HUGE: u64 = 100_000_000_000;
 fn what_is_stored_of_a_huge_file_is_not_read_again() {
     let world = World::new();
     let path = world.from().join("file");
-    fs::File::create(&path).unwrap().set_len(HUGE).unwrap();
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(HUGE).unwrap();
     let len = HUGE / GROUP as u64 * GROUP as u64 - (1 << 20);
     let there = world.to().join("file");
     fs::File::create(&there).unwrap().set_len(len).unwrap();
@@ -240,8 +242,12 @@ fn what_is_stored_of_a_huge_file_is_not_read_again() {
     };
     let stack = vec![[7; 32]; (len / 1024).count_ones().max(2) as usize];
     let Spec { source, mut sink, .. } = spec(&world, End::Sender, None);
-    let adoption =
-        Adoption { source: identity(&path), destination: identity(&there), len, stack: stack.clone() };
+    let adoption = Adoption {
+        source: source_identity(&file).unwrap(),
+        destination: identity(&there),
+        len,
+        stack: stack.clone(),
+    };
     assert!(sink.adoptions().unwrap().offer(b"file", adoption));
     let messages: Messages = Box::new(move |from, message| match (from, message) {
         (End::Receiver, Message::Decisions { first: 0, last, .. }) => {

@@ -15,10 +15,8 @@ use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 
-/// Most files that are remembered where the sender does not say which have several names.
-const UNTOLD_MAX: usize = 1 << 18;
-/// Most where it says so. Past it a further name is made only of what nobody else can have put there.
-const TOLD_MAX: usize = 1 << 20;
+/// Most files that are remembered. Past it a further name is made only of what nobody else can have put there.
+const FILES_MAX: usize = 1 << 18;
 
 /// The first names of this transfer, shared by the threads that compare and store.
 #[derive(Debug, Clone, Default)]
@@ -33,8 +31,6 @@ struct Shared {
 #[derive(Debug)]
 struct Names {
     known: HashSet<Known>,
-    /// Those that the sender says have several names; `None` where it does not say.
-    expected: Option<HashSet<u64>>,
     kept: Charge,
 }
 
@@ -68,32 +64,15 @@ impl Borrow<u64> for Known {
 impl FirstNames {
     /// Of a transfer with hard links.
     pub(crate) fn within(budget: &MemoryBudget) -> FirstNames {
-        let names = Names { known: HashSet::new(), expected: None, kept: budget.charge(Keeps::Linkable) };
+        let names = Names { known: HashSet::new(), kept: budget.charge(Keeps::Linkable) };
         FirstNames(Some(Arc::new(Shared { hashes: RandomState::new(), names: Mutex::new(names) })))
-    }
-
-    /// The sender says that what has this path has several names. From the first call on only such files are
-    /// remembered, so it has to come before the file is stored.
-    #[cfg_attr(not(test), expect(dead_code, reason = "rows do not say yet which files have several names"))]
-    pub(crate) fn expect(&self, path: &[u8]) {
-        let Some(shared) = &self.0 else { return };
-        let hash = shared.hashes.hash_one(path);
-        let Names { expected, kept, .. } = &mut *shared.names();
-        let expected = expected.get_or_insert_default();
-        if expected.len() < TOLD_MAX {
-            // Without room it is a file that is not remembered.
-            let _ = kept.insert(expected, hash);
-        }
     }
 
     /// What has this path is what the source has: this run, or one before, has put it there, or compared it.
     pub(crate) fn are_right(&self, path: &[u8], stat: &Stat) {
         let Some(shared) = &self.0 else { return };
         let hash = shared.hashes.hash_one(path);
-        let mut names = shared.names();
-        if names.may_be_first(hash) {
-            names.remember(Known { path: hash, inode: Inode::of(stat) });
-        }
+        shared.names().remember(Known { path: hash, inode: Inode::of(stat) });
     }
 
     /// A file was stored in a directory.
@@ -127,15 +106,10 @@ impl Shared {
 }
 
 impl Names {
-    fn may_be_first(&self, path: u64) -> bool {
-        self.expected.as_ref().is_none_or(|expected| expected.contains(&path))
-    }
-
     fn remember(&mut self, known: Known) {
-        let max = if self.expected.is_some() { TOLD_MAX } else { UNTOLD_MAX };
         if self.known.contains(&known.path) {
             self.known.replace(known);
-        } else if self.known.len() < max {
+        } else if self.known.len() < FILES_MAX {
             // Without room it is a file that is not remembered.
             let _ = self.kept.insert(&mut self.known, known);
         }
@@ -195,14 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn where_the_sender_says_so_only_those_are_kept() {
-        let names = FirstNames::within(&MemoryBudget::default());
-        names.expect(b"two");
-        names.are_right(b"one", &stat_of(1));
-        names.are_right(b"two", &stat_of(2));
-        assert_eq!((names.get(b"one"), names.get(b"two")), (None, Some(Inode::of(&stat_of(2)))));
+    fn without_hard_links_nothing_is_kept() {
         let none = FirstNames::default();
         none.are_right(b"two", &stat_of(2));
-        assert_eq!(none.get(b"two"), None, "without hard links nothing is kept");
+        assert_eq!(none.get(b"two"), None);
     }
 }

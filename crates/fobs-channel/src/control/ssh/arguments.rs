@@ -25,11 +25,10 @@ pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &st
     if options.ssh.grammar == ShellGrammar::HostAndCommand {
         return words_for_another_shell(remote, options, command);
     }
-    // No terminal, command or forwardings of the configuration: this connection carries frames. In front of
-    // the words of `-e`, because ssh takes the first of an option.
-    let mut arguments: Vec<OsString> =
-        ["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from).to_vec();
-    arguments.extend(options.ssh.arguments.iter().cloned());
+    // The words of `-e` come first: one of them may be the program (`sshpass -e ssh`). No terminal, command or
+    // forwardings of the configuration: this connection carries frames.
+    let mut arguments = options.ssh.arguments.clone();
+    arguments.extend(["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from));
     arguments.extend(connection_arguments(remote, options));
     arguments.push("-oClearAllForwardings=yes".into());
     if options.compress {
