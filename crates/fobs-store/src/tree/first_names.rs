@@ -15,7 +15,8 @@ use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 
-/// Most files that are remembered. Past it a further name is made only of what nobody else can have put there.
+/// Most files that are remembered. Past it a further name is made only of what nobody else can have put
+/// there.
 const FILES_MAX: usize = 1 << 18;
 
 /// The first names of this transfer, shared by the threads that compare and store.

@@ -25,8 +25,8 @@ pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &st
     if options.ssh.grammar == ShellGrammar::HostAndCommand {
         return words_for_another_shell(remote, options, command);
     }
-    // The words of `-e` come first: one of them may be the program (`sshpass -e ssh`). No terminal, command or
-    // forwardings of the configuration: this connection carries frames.
+    // The words of `-e` come first: one of them may be the program (`sshpass -e ssh`). No terminal, command
+    // or forwardings of the configuration: this connection carries frames.
     let mut arguments = options.ssh.arguments.clone();
     arguments.extend(["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from));
     arguments.extend(connection_arguments(remote, options));
