@@ -213,7 +213,9 @@ impl Compare {
             Some(why) => Decision::Failed(why).into(),
             None => self.decided(row, ruling, stop),
         };
+        let is_left = self.target.as_mut().is_some_and(Target::take_left);
         if let Some(listed) = &mut self.listed
+            && !is_left
             && !matches!(choice.decision, Decision::Failed(_))
         {
             listed.add(row);
@@ -238,7 +240,7 @@ impl Compare {
         match &row.kind {
             RowKind::Hardlink { first } if !self.listed.as_ref().is_some_and(|listed| listed.has(first)) => {
                 Some(format!(
-                    "cannot make the hard link '{}': '{}' is not among the files that were listed before it",
+                    "cannot make the hard link '{}': '{}' was not listed before it, or stays whatever it is",
                     show(&row.path),
                     show(first)
                 ))

@@ -66,6 +66,8 @@ pub(super) struct Target {
     pub(super) bases: Bases,
     backups: Option<Backups>,
     resent: Resent,
+    /// What has the name of the last entry stays whatever it is: no further name may lead to it.
+    left: bool,
     first_names: FirstNames,
     entrances: Option<Entrances>,
 }
@@ -135,9 +137,15 @@ impl Target {
             bases: Bases::of(sink),
             backups,
             resent: Resent::within(budget),
+            left: false,
             first_names: sink.first_names(),
             entrances: sink.entrances(),
         })
+    }
+
+    /// Whether the last entry was left out, whatever has its name.
+    pub(super) fn take_left(&mut self) -> bool {
+        std::mem::take(&mut self.left)
     }
 
     /// Whether contents are compared.
@@ -270,6 +278,7 @@ impl Target {
         }
         let (action, mut changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
         if action == Action::LeaveOut {
+            self.left = true;
             return Decision::Skip.into();
         }
         if action == Action::SendInPlaceOf

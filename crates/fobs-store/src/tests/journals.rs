@@ -1,5 +1,7 @@
 //! Sinks that end early, and what the next one of the same transfer makes of it.
 
+mod others;
+
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, lchown, symlink};
 use std::path::PathBuf;
