@@ -57,8 +57,8 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
     jobs: u64,
 
-    /// Instead, play so many runs beside another user of the receiving host, who exchanges, replaces, links
-    /// and cuts short what it can; as root
+    /// Number of runs beside a second user of the receiving host, who exchanges, replaces, links and
+    /// truncates files, instead of hostile clients; needs root
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["only", "list", "player"])]
     neighbour: Option<u64>,
 

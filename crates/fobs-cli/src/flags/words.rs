@@ -138,7 +138,7 @@ impl Told {
         Ok(())
     }
 
-    /// The level of a name, with so many `-v`.
+    /// The level of an `--info` flag; `verbose` is the number of `-v` given.
     pub fn level(&self, name: &str, verbose: u8) -> u8 {
         let Some(at) = INFO.iter().position(|(known, _)| *known == name) else { return 0 };
         self.0[at].unwrap_or(verbose.saturating_add(1).saturating_sub(INFO[at].1))

@@ -33,7 +33,7 @@ impl Excuse {
         }
     }
 
-    /// That of a receiver that has so many chunks which are complete and not stored.
+    /// The excuse of a receiver; `backlog` is its number of complete chunks that are not stored yet.
     pub fn of_receiver(backlog: u16, end: OwnEnd) -> Option<Excuse> {
         (end == OwnEnd::Stream && backlog > 0).then_some(Excuse::OwnStream)
     }

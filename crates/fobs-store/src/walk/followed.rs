@@ -83,8 +83,8 @@ impl Following {
     }
 }
 
-/// Whether the link at a path of the transfer leads out of it: it is absolute, leaves the top on its way, or
-/// goes up after it went down, which depends on what is there.
+/// Whether a symbolic link's target is outside the transfer: it is absolute, ascends above the top directory,
+/// or has `..` after a name, where the result depends on other links.
 pub fn leads_out(path: &[u8], target: &[u8]) -> bool {
     if target.is_empty() || target.starts_with(b"/") {
         return true;
