@@ -1,14 +1,14 @@
-//! A program in place of ssh that rewrites what the unpatched client says, on its way and in equal length:
-//! what the client itself would refuse to ask for reaches the server all the same.
+//! Requests that the unpatched client would refuse to make, and that reach the server all the same: a suffix
+//! of backups that is a path.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::process::Command;
+use std::thread::JoinHandle;
 
 use super::case::{Case, peer_path};
 use super::files::names;
+use super::middleman::Middleman;
 use super::net::Side;
 use super::process::Finished;
 
@@ -31,7 +31,7 @@ fn in_request(suffix: &str) -> Vec<u8> {
 struct Vault {
     home: PathBuf,
     source: PathBuf,
-    ssh: PathBuf,
+    between: Middleman,
 }
 
 impl Vault {
@@ -48,34 +48,18 @@ impl Vault {
                 .expect("a fresh file");
             fs::write(source.join(name), "anything else, of another length").expect("a fresh file");
         }
-        let (up, down, ssh) = (case.path("up"), case.path("down"), case.path("not-ssh"));
-        case.run(case.command(Side::Client, "mkfifo").args([&up, &down])).expect_success();
-        let script = format!(
-            "#!/bin/sh\ncase \" $* \" in *' -G '*) exit 1 ;; esac\ncat '{}' &\nexec cat >'{}'\n",
-            down.display(),
-            up.display()
-        );
-        fs::write(case.path("script"), script).expect("a fresh file");
-        // Another process writes it, so that no child of ours holds it open when it runs.
-        let mut install = case.command(Side::Client, "install");
-        case.run(install.args(["-m", "755"]).arg(case.path("script")).arg(&ssh)).expect_success();
-        Vault { home, source, ssh }
+        Vault { home, source, between: Middleman::new(case) }
     }
 
     /// Serves one session whose client's bytes are rewritten; the thread returns how often.
-    fn serve(&self, case: &Case, right: &[&str], from: Vec<u8>, to: Vec<u8>) -> JoinHandle<usize> {
-        let (up, down) = (case.path("up"), case.path("down"));
+    fn serve(&self, right: &[&str], from: Vec<u8>, to: Vec<u8>) -> JoinHandle<usize> {
         let mut server = Command::new(peer_path());
         server.args(["server", "--restrict"]).arg(self.home.join("vault")).args(right);
         server.env("HOME", &self.home).env("SSH_CONNECTION", "127.0.0.1 1 127.0.0.1 22");
-        server.env("SSH_ORIGINAL_COMMAND", "fobs server").stdin(Stdio::piped()).stderr(Stdio::null());
-        thread::spawn(move || {
-            let client = File::open(up).expect("the client's side");
-            let answers = File::options().write(true).open(down).expect("the client's side");
-            let mut server = server.stdout(answers).spawn().expect("the server runs");
-            let replaced = rewrite(client, server.stdin.take().expect("a pipe"), &from, &to);
-            server.wait().expect("it ends with its client");
-            replaced
+        server.env("SSH_ORIGINAL_COMMAND", "fobs server");
+        self.between.serve(server, move |body: &mut Vec<u8>| {
+            let at = body.windows(from.len()).position(|window| window == from);
+            at.inspect(|&at| drop(body.splice(at..at + from.len(), to.iter().copied()))).is_some()
         })
     }
 
@@ -83,11 +67,13 @@ impl Vault {
     fn attack(&self, case: &Case, right: &[&str], suffix: &str) -> Finished {
         let taken = stand_in(suffix);
         let (from, to) = (in_request(&taken), in_request(suffix));
-        assert_eq!(from.len(), to.len(), "lengths of frames stay");
-        let serving = self.serve(case, right, from, to);
+        let serving = self.serve(right, from, to);
         let mut sync = case.fobs(Side::Client);
         sync.args(["sync", "-rt", "--transport", "ssh", "--backup"]).arg(format!("--suffix={taken}"));
-        sync.arg("--ssh").arg(&self.ssh).arg(format!("{}/", self.source.display())).arg("127.0.0.1:.");
+        sync.arg("--ssh")
+            .arg(&self.between.ssh)
+            .arg(format!("{}/", self.source.display()))
+            .arg("127.0.0.1:.");
         let finished = case.run(&mut sync);
         assert_eq!(serving.join().expect("no panic"), 1, "requests that were rewritten: {}", finished.said());
         finished
@@ -100,24 +86,6 @@ impl Vault {
         assert_eq!(names(&self.home), [".ssh", "vault"]);
         assert_eq!(names(&self.home.join(".ssh")), ["authorized_keys"]);
     }
-}
-
-/// Passes frames on until the client's end, with `from` replaced by `to`; how often.
-fn rewrite(mut client: impl Read, mut server: impl Write, from: &[u8], to: &[u8]) -> usize {
-    let (mut length, mut replaced) = ([0; 4], 0);
-    while client.read_exact(&mut length).is_ok() {
-        // The highest bit marks a record of data (protocol 11.2).
-        let mut body = vec![0; (u32::from_be_bytes(length) & !(1 << 31)) as usize];
-        client.read_exact(&mut body).expect("a whole frame");
-        if let Some(at) = body.windows(from.len()).position(|window| window == from) {
-            body[at..at + to.len()].copy_from_slice(to);
-            replaced += 1;
-        }
-        // A server that has refused takes no more.
-        let _ =
-            server.write_all(&length).and_then(|()| server.write_all(&body)).and_then(|()| server.flush());
-    }
-    replaced
 }
 
 #[track_caller]
@@ -156,9 +124,9 @@ fn a_suffix_rewritten_to_our_own_plants_no_journal() {
         let planted = format!(".ab{suffix}");
         assert!(!Path::new(&vault.home.join("vault").join(planted)).exists(), "{}", finished.said());
         // The next copy to that name, by the unpatched client.
-        let serving = vault.serve(&case, &[], b"nothing like it".to_vec(), b"nothing like it".to_vec());
+        let serving = vault.serve(&[], b"nothing like it".to_vec(), b"nothing like it".to_vec());
         let mut copy = case.fobs(Side::Client);
-        copy.arg("cp").arg("--ssh").arg(&vault.ssh).arg(vault.source.join("ab")).arg("127.0.0.1:ab");
+        copy.arg("cp").arg("--ssh").arg(&vault.between.ssh).arg(vault.source.join("ab")).arg("127.0.0.1:ab");
         case.run(&mut copy).expect_success();
         assert_eq!(serving.join().expect("no panic"), 0);
     }

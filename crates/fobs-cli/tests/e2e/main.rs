@@ -8,6 +8,7 @@
 mod case;
 mod daemon;
 mod files;
+mod middleman;
 mod needs;
 mod net;
 mod packets;
@@ -24,6 +25,7 @@ mod doctor;
 mod explain;
 mod hostile;
 mod hostile_rewrite;
+mod hostile_servers;
 mod hosts;
 mod interrupts;
 mod keys;

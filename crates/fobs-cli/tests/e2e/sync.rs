@@ -73,11 +73,16 @@ impl Task {
     }
 }
 
-fn task(random: &mut Random) -> Task {
-    let mut options = vec![
-        pick(random, &["-a", "-a", "-a", "-rlt", "-rl", "-rlpt", "-rtp", "-r", "-a --no-p", "-dlt"])
-            .to_owned(),
-    ];
+/// The draws of one kind of choice: a new kind, or one more draw of another, shifts none of them.
+fn stream(seed: u64, kind: &str) -> Random {
+    // FNV-1a (Fowler, Noll and Vo) of the kind's name, begun with the seed.
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    Random::new(kind.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, hash))
+}
+
+fn task(seed: u64) -> Task {
+    let kept = ["-a", "-a", "-a", "-rlt", "-rl", "-rlpt", "-rtp", "-r", "-a --no-p", "-dlt"];
+    let mut options = vec![pick(&mut stream(seed, "kept"), &kept).to_owned()];
     let deletes = ["--delete", "--delete-after", "--delete-before", "--delete --delete-excluded", "--del"];
     for (one_in, of) in [
         (2, &deletes[..]),
@@ -94,8 +99,9 @@ fn task(random: &mut Random) -> Task {
         (6, &["--backup", "--backup --suffix=.old"]),
         (6, &["--remove-source-files"]),
     ] {
+        let mut random = stream(seed, of[0]);
         if random.below(one_in) == 0 {
-            options.push(pick(random, of).to_owned());
+            options.push(pick(&mut random, of).to_owned());
         }
     }
     if options.iter().any(|option| option.contains('H')) {
@@ -108,12 +114,13 @@ fn task(random: &mut Random) -> Task {
     }
     options.push("-i".to_owned());
     let options = options.iter().flat_map(|words| words.split(' ').map(str::to_owned));
-    let options = options.chain(patterns(random)).collect();
+    let options = options.chain(patterns(&mut stream(seed, "--filter"))).collect();
+    let mut random = stream(seed, "--files-from");
     let names = (random.below(6) == 0).then(|| {
         let some = ["a", "b", "dir", "dir/a", "dir/keep", "e e", "z.o", "keep", "dir/dir/a"];
         some.iter().filter(|_| random.below(2) == 0).map(|name| format!("{name}\n")).collect()
     });
-    Task { options, names, basis: random.below(6) == 0 }
+    Task { options, names, basis: stream(seed, "--link-dest").below(6) == 0 }
 }
 
 /// Lines of changes, without direction and order.
@@ -281,16 +288,15 @@ fn now_s() -> i64 {
 }
 
 fn compare(case: &Case, route: &Route<'_>, seed: u64) {
-    let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9).wrapping_add(77));
     let place = |what: &str| format!("{what}{seed}");
     let (our_source, their_source) =
         (route.source_path(place("source")), case.path("rsync").join(place("source")));
     let (ours, theirs) = (route.target_path(place("target")), case.path("rsync").join(place("target")));
     fs::create_dir_all(case.path("rsync")).expect("our own place");
     let abilities = Abilities::try_out(&case.path("rsync"));
-    let tree = random.next();
-    let (source, target, basis) = (random.next(), random.next(), random.next());
-    let mut task = task(&mut random);
+    let [tree, source, target, basis] =
+        ["tree", "source", "target", "basis"].map(|of| stream(seed, of).next());
+    let mut task = task(seed);
     // Which of a file's names is dealt with first is the order of the directory here, of the alphabet there:
     // a file with several of them at the destination before would differ.
     let abilities = Abilities { links: false, acls: abilities.acls && task.has_letter('A'), ..abilities };
