@@ -6,10 +6,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::path;
+use super::{NameKind, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget, Spent};
 use fobs_model::name::RelPath;
-use fobs_model::options::sync::SyncOptions;
+use fobs_model::options::sync::{Enter, SyncOptions};
 
 /// No name lies above.
 const NONE: u32 = u32::MAX;
@@ -45,7 +45,45 @@ pub enum Standing {
     Elsewhere,
 }
 
+/// How an entry is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// By itself; a directory with all that is in it, where directories are entered.
+    Whole,
+    /// A directory that is not, because of what is named below it alone.
+    Names,
+}
+
+/// What a rule of names needs to know of an entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Path within the transfer.
+    pub path: &'a [u8],
+    /// What it is.
+    pub kind: NameKind,
+    /// How the directory is listed in which it lies.
+    pub above: Passage,
+    /// Whether directories are entered.
+    pub enter: Enter,
+}
+
 impl NamesFrom {
+    /// How an entry is listed, as rsync does it: a name leads through directories that the filter leaves out.
+    pub fn passage(&self, asked: Asked<'_>, is_excluded: impl FnOnce() -> bool) -> Option<Passage> {
+        let Asked { path, kind, above, enter } = asked;
+        let is_named = match self.standing(path) {
+            Standing::Name(_) => true,
+            // Below a directory that is named by itself and entered.
+            Standing::Above | Standing::Elsewhere => {
+                above == Passage::Whole && enter == Enter::All && self.covers(path)
+            }
+        };
+        if is_named && !is_excluded() {
+            return Some(Passage::Whole);
+        }
+        (kind == NameKind::Directory && self.is_above(path)).then_some(Passage::Names)
+    }
+
     /// The names of a request that has any.
     ///
     /// # Errors
@@ -206,6 +244,25 @@ mod tests {
             assert!(error.to_string().contains("the names of --files-from"), "{error}");
             assert_eq!(small.used(), 0);
         }
+    }
+
+    #[test]
+    fn a_name_leads_through_what_the_filter_leaves_out() {
+        let names = names(&[b"dir", b"dir/a", b"o/x/y"]);
+        let is_excluded = |path: &[u8]| [&b"dir"[..], b"o/x"].contains(&path);
+        let passage = |path: &'static [u8], kind, above, enter| {
+            names.passage(Asked { path, kind, above, enter }, || is_excluded(path))
+        };
+        let (whole, only) = (Some(Passage::Whole), Some(Passage::Names));
+        for enter in [Enter::All, Enter::Made] {
+            let directory = |path| passage(path, NameKind::Directory, Passage::Whole, enter);
+            assert_eq!((directory(b"dir"), directory(b"o"), directory(b"o/x")), (only, only, only));
+            assert_eq!(passage(b"dir", NameKind::Other, Passage::Whole, enter), None);
+            assert_eq!(passage(b"dir/a", NameKind::Other, Passage::Names, enter), whole);
+            assert_eq!(passage(b"dir/b", NameKind::Other, Passage::Names, enter), None);
+        }
+        assert_eq!(passage(b"dir/b", NameKind::Other, Passage::Whole, Enter::All), whole);
+        assert_eq!(passage(b"dir/b", NameKind::Other, Passage::Whole, Enter::Made), None);
     }
 
     #[test]

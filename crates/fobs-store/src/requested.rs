@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::select::filter_of;
 use super::walk::{means_contents, name_in_transfer};
-use fobs_filter::names_from::{NamesFrom, Standing};
+use fobs_filter::names_from::{Asked, NamesFrom, Passage};
 use fobs_filter::{Chain, NameKind, Side, path};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
@@ -26,8 +26,8 @@ pub(crate) struct Requested {
     rules: Option<Rules>,
     /// The directory that was judged last.
     directory: Vec<u8>,
-    /// Of it and those above it: how long each path is, and whether its entries may come.
-    verdicts: Vec<(usize, bool)>,
+    /// Of it and those above it: how long each path is, and how its entries may come, if they may.
+    verdicts: Vec<(usize, Option<Passage>)>,
 }
 
 struct Rules {
@@ -72,43 +72,45 @@ impl Requested {
         let is_named = self.sources.as_ref().is_none_or(|sources| sources.contains(first));
         let leads_to_names = self.rules.as_ref().is_some_and(|rules| rules.names.is_some());
         let is_left_out = kind == NameKind::Directory && self.enters == Enter::None && !leads_to_names;
-        is_named
-            && !is_left_out
-            && (path.is_empty() || (self.has_entries(path::split(path).0) && self.lists(path, kind)))
+        if !is_named || is_left_out {
+            return false;
+        }
+        let Some(above) = self.passage_into(path::split(path).0) else { return false };
+        path.is_empty() || self.passage(path, kind, above).is_some()
     }
 
-    /// Whether entries of a directory may come.
-    fn has_entries(&mut self, directory: &[u8]) -> bool {
+    /// How the entries of a directory may come, if they may.
+    fn passage_into(&mut self, directory: &[u8]) -> Option<Passage> {
         let is_above = |len: usize| {
             let above = &self.directory[..len];
             above == directory || path::is_inside(directory, above)
         };
         let common = self.verdicts.iter().take_while(|(len, _)| is_above(*len)).count();
         self.verdicts.truncate(common);
-        let (mut len, mut verdict) = self.verdicts.last().copied().unwrap_or((0, true));
+        let (mut len, mut passage) = self.verdicts.last().copied().unwrap_or((0, Some(Passage::Whole)));
         while len < directory.len() {
             let rest = if len == 0 { 0 } else { len + 1 };
             let more = directory[rest..].iter().position(|&byte| byte == b'/');
             len = more.map_or(directory.len(), |more| rest + more);
             let above = &directory[..len];
-            verdict = verdict && self.lists(above, NameKind::Directory) && self.enters(above);
-            self.verdicts.push((len, verdict));
+            passage = passage.and_then(|passage| self.passage(above, NameKind::Directory, passage));
+            passage = passage.filter(|_| self.enters(above));
+            self.verdicts.push((len, passage));
         }
         if self.directory != directory {
             self.directory = directory.to_vec();
         }
-        verdict
+        passage
     }
 
-    /// Whether a sender lists an entry of a directory that it enters.
-    fn lists(&self, path: &[u8], kind: NameKind) -> bool {
-        let Some(Rules { chain, names }) = &self.rules else { return true };
-        let is_named = names.as_ref().is_none_or(|names| match names.standing(path) {
-            Standing::Name(_) => true,
-            Standing::Above if kind == NameKind::Directory => true,
-            Standing::Above | Standing::Elsewhere => self.enters == Enter::All && names.covers(path),
-        });
-        is_named && !chain.excludes(path, kind)
+    /// How a sender lists an entry of a directory that it enters, if it does.
+    fn passage(&self, path: &[u8], kind: NameKind, above: Passage) -> Option<Passage> {
+        let Some(Rules { chain, names }) = &self.rules else { return Some(Passage::Whole) };
+        let is_excluded = || chain.excludes(path, kind);
+        match names {
+            Some(names) => names.passage(Asked { path, kind, above, enter: self.enters }, is_excluded),
+            None => (!is_excluded()).then_some(Passage::Whole),
+        }
     }
 
     fn enters(&self, directory: &[u8]) -> bool {

@@ -10,11 +10,22 @@ use rustix::io::Errno;
 
 use super::at::open_beneath;
 use super::beneath::Links;
-use fobs_filter::names_from::{NamesFrom, Standing};
+use fobs_filter::names_from::{Asked, NamesFrom, Passage, Standing};
 use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Filter, NameKind, Side};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::sync::{Enter, SyncOptions};
+
+/// How much of a directory's contents the walk has looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// All.
+    Seen,
+    /// Not all: nothing follows from what is missing.
+    Unseen,
+    /// What is named below it, alone.
+    Named,
+}
 
 /// The choice of entries.
 pub(super) struct Selection {
@@ -22,6 +33,8 @@ pub(super) struct Selection {
     enter: Enter,
     /// `None` selects all.
     names: Option<NamesFrom>,
+    /// With names, how the directories are listed that are entered.
+    entered: Vec<Passage>,
 }
 
 impl Selection {
@@ -32,12 +45,24 @@ impl Selection {
     pub(super) fn new(options: &Arc<SyncOptions>, top: &[u8], budget: &MemoryBudget) -> Result<Selection> {
         let names = NamesFrom::of(options, budget)?;
         let chain = Chain::within(filter_of(options)?, Side::Sender, top, budget)?;
-        Ok(Selection { chain, enter: options.directories, names })
+        Ok(Selection { chain, enter: options.directories, names, entered: Vec::new() })
     }
 
     /// Whether an entry is listed.
     pub(super) fn takes(&mut self, path: &[u8], kind: NameKind) -> bool {
-        self.is_named(path, kind) && !self.chain.excludes(path, kind)
+        if let Some(names) = &mut self.names
+            && let Standing::Name(at) = names.standing(path)
+        {
+            names.found(at);
+        }
+        self.passage(path, kind).is_some()
+    }
+
+    fn passage(&self, path: &[u8], kind: NameKind) -> Option<Passage> {
+        let is_excluded = || self.chain.excludes(path, kind);
+        let Some(names) = &self.names else { return (!is_excluded()).then_some(Passage::Whole) };
+        let above = self.entered.last().copied().unwrap_or(Passage::Whole);
+        names.passage(Asked { path, kind, above, enter: self.enter }, is_excluded)
     }
 
     /// Why what it said of the last names does not count: the rules take too much work.
@@ -45,20 +70,7 @@ impl Selection {
         self.chain.failure()
     }
 
-    fn is_named(&mut self, path: &[u8], kind: NameKind) -> bool {
-        let Some(names) = &mut self.names else { return true };
-        match names.standing(path) {
-            Standing::Name(at) => {
-                names.found(at);
-                true
-            }
-            Standing::Above if kind == NameKind::Directory => true,
-            // Below a directory that is named by itself and entered.
-            Standing::Above | Standing::Elsewhere => self.enter == Enter::All && names.covers(path),
-        }
-    }
-
-    /// Whether the entries of a directory are listed.
+    /// Whether the entries of a directory are looked at.
     pub(super) fn enters(&self, path: &[u8]) -> bool {
         match (&self.names, self.enter) {
             (_, Enter::All) => true,
@@ -68,13 +80,34 @@ impl Selection {
         }
     }
 
+    /// How much is listed of the directory that was entered last.
+    pub(super) fn contents(&self, path: &[u8]) -> Contents {
+        match (&self.names, self.entered.last()) {
+            // With what is there besides, the filter leaves it out.
+            (Some(names), Some(Passage::Names)) if names.covers(path) => Contents::Unseen,
+            (Some(_), Some(Passage::Names)) => Contents::Named,
+            _ => Contents::Seen,
+        }
+    }
+
+    /// Whether names were listed.
+    pub(super) fn has_names(&self) -> bool {
+        self.names.is_some()
+    }
+
     /// Enters a directory and reads its filter files; returns a sentence for each that cannot be used.
     pub(super) fn enter(&mut self, path: &[u8], directory: BorrowedFd<'_>) -> Vec<String> {
+        if self.names.is_some() {
+            // The top directory is always listed.
+            let passage = if path.is_empty() { None } else { self.passage(path, NameKind::Directory) };
+            self.entered.push(passage.unwrap_or(Passage::Whole));
+        }
         self.chain.enter(path, &mut |name| small_file(directory, name))
     }
 
     /// Leaves the directory that was entered last.
     pub(super) fn leave(&mut self) {
+        self.entered.pop();
         self.chain.leave();
     }
 

@@ -33,7 +33,8 @@ use fobs_model::name::Component;
 
 use named::NamedKind;
 
-pub(super) use entry::{Contents, Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
+pub(super) use super::select::Contents;
+pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
 pub(super) use followed::leads_out;
 pub(super) use following::Following;
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
@@ -225,6 +226,7 @@ impl Walk {
                     selection.enters(&path)
                 });
                 let is_entered = is_selected && (all || stat.st_dev == self.file_system);
+                let listed = self.selection.as_ref().map_or(Contents::Seen, |it| it.contents(&path));
                 let (meta, owner) = (self.collector.meta(&stat), owner_in(&attributes));
                 self.levels.push(Level {
                     path: path.clone(),
@@ -232,7 +234,7 @@ impl Walk {
                     attributes,
                     reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
-                    contents: if is_entered { Contents::Seen } else { Contents::Unseen },
+                    contents: if is_entered { listed } else { Contents::Unseen },
                     kept: self.budget.charge(Keeps::Subdirectories),
                     id: (stat.st_dev, stat.st_ino),
                 });
@@ -253,6 +255,11 @@ impl Walk {
                 failure
             }
         }
+    }
+
+    /// Whether names were listed (`--files-from`).
+    pub(super) fn has_names(&self) -> bool {
+        self.selection.as_ref().is_some_and(Selection::has_names)
     }
 
     fn search(&mut self) -> Search<'_> {

@@ -1,5 +1,5 @@
-//! Servers that hear another request, or other answers, than the client gave: they list and send what was left
-//! out, what was not named, what is not kept, what was to stay. The client is the unpatched program, over ssh.
+//! Servers that hear another request, or other answers, than the client gave: they list and send what was
+//! left out, what was not named, what is not kept, what was to stay. The client is unpatched, over ssh.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes};
@@ -103,7 +103,7 @@ fn states(top: &Path, below: &Path, found: &mut BTreeMap<String, Standing>) {
     }
 }
 
-/// The server's tree, and that of the user, who has some of the names already.
+/// The server's tree, and that of the user with some of the names in it.
 fn make_trees(case: &Case) -> (std::path::PathBuf, std::path::PathBuf) {
     let (theirs, mine) = (case.path("theirs"), case.local("mine"));
     for directory in ["d/sub", "keep"] {

@@ -1,5 +1,5 @@
-//! A program in place of ssh, and a server behind it that hears what the unpatched client never said: frames of
-//! the client's are rewritten on their way.
+//! A program in place of ssh, and a server behind it that hears what the client never said: the frames of an
+//! unpatched client are rewritten on their way.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -221,6 +221,22 @@ impl Entry {
         self.time = other.time;
     }
 
+    /// Whether both are files of the same content.
+    pub fn has_content_of(&self, other: &Entry) -> bool {
+        self.kind() == FileKind::File && other.kind() == FileKind::File && self.content == other.content
+    }
+
+    /// Makes it the other one's file: its content, time and place.
+    pub fn take_file(&mut self, other: &Entry) {
+        self.take_time(other);
+        (self.content, self.same_as) = (other.content.clone(), other.same_as.clone());
+    }
+
+    /// Likewise the owner and group.
+    pub fn take_owner(&mut self, other: &Entry) {
+        self.owner = other.owner;
+    }
+
     /// Whether its permissions are among those of another one.
     pub fn is_narrower(&self, other: &Entry) -> bool {
         self.mode & !other.mode == 0

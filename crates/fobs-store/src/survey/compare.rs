@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use rustix::fs::{FileType, OFlags, fstat};
 
 use super::choice::{Changes, Choice, Decision};
-use super::listed_names::ListedNames;
+use super::listed_names::{Fate, ListedNames};
 use super::lister::checksum;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
@@ -100,7 +100,8 @@ impl Compare {
         compare.notices.extend(notices);
         let requested = compare.requested.in_sync(&options, &compare.budget)?;
         // The sink of a dry run, which stores nothing, has agreed on nothing.
-        let listed = options.preserve.hard_links.then(|| ListedNames::within(&compare.budget));
+        let listed = || ListedNames::within(&compare.budget).under(&options.rules);
+        let listed = options.preserve.hard_links.then(listed);
         Ok(Compare { target: Some(target), requested, listed, ..compare })
     }
 
@@ -210,15 +211,14 @@ impl Compare {
     /// The session may keep no more.
     pub fn carry_out(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Result<Choice> {
         let choice = match self.refusal(row) {
-            Some(why) => Decision::Failed(why).into(),
+            Some(refusal) => refusal.into(),
             None => self.decided(row, ruling, stop),
         };
-        let is_left = self.target.as_mut().is_some_and(Target::take_left);
+        let left = self.target.as_mut().and_then(Target::take_left);
         if let Some(listed) = &mut self.listed
-            && !is_left
             && !matches!(choice.decision, Decision::Failed(_))
         {
-            listed.add(row);
+            listed.add(row, left);
         }
         if let Some((kind, first)) = cleared(row, &choice.decision) {
             self.clearances.issue(&row.path, kind, first, stop)?;
@@ -227,7 +227,7 @@ impl Compare {
     }
 
     /// Why a row may not touch anything, if it may not: a hostile sender may list what was not asked for.
-    fn refusal(&mut self, row: &Row) -> Option<String> {
+    fn refusal(&mut self, row: &Row) -> Option<Decision> {
         let kind = match row.kind {
             // Says only that something could not be read.
             RowKind::Failed => return None,
@@ -235,18 +235,27 @@ impl Compare {
             _ => NameKind::Other,
         };
         if !self.requested.includes(&row.path, kind) || row.path.split(|&byte| byte == b'/').any(is_journal) {
-            return Some(format!("'{}' was not asked for", show(&row.path)));
+            return Some(Decision::Failed(format!("'{}' was not asked for", show(&row.path))));
         }
-        match &row.kind {
-            RowKind::Hardlink { first } if !self.listed.as_ref().is_some_and(|listed| listed.has(first)) => {
-                Some(format!(
-                    "cannot make the hard link '{}': '{}' was not listed before it, or stays whatever it is",
-                    show(&row.path),
-                    show(first)
-                ))
-            }
-            _ => None,
+        let RowKind::Hardlink { first } = &row.kind else { return None };
+        let listed = self.listed.as_ref().and_then(|listed| listed.get(first));
+        if let (Some(target), Some(listed)) = (&mut self.target, listed)
+            && target.leaves(row, listed)
+        {
+            return Some(Decision::Skip);
         }
+        let why = match listed.map(|listed| listed.fate) {
+            Some(Fate::Right) => return None,
+            Some(Fate::Left(_)) => "stays as it is, by the options given: copy without -H to have it sent",
+            None => "was not listed before it",
+        };
+        // What stands there is no less the source's.
+        self.target.iter_mut().for_each(|target| target.see(row));
+        Some(Decision::Failed(format!(
+            "cannot make the hard link '{}': its first name '{}' {why}",
+            show(&row.path),
+            show(first)
+        )))
     }
 
     fn decided(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Choice {

@@ -142,7 +142,7 @@ impl Lister {
     pub(crate) fn new(mut walk: Walk, form: ListingForm) -> Lister {
         walk.postpone_opening();
         Lister {
-            pruned: walk.prunes.then(Pruned::default),
+            pruned: Pruned::of(&walk),
             walk,
             form,
             postponed: None,
@@ -216,7 +216,7 @@ fn row(entry: &Entry, form: ListingForm, collector: &Collector) -> Row {
     let (path, kind, meta, identity) = match entry {
         Entry::Directory { path, meta, .. } => (path, RowKind::Directory, *meta, None),
         Entry::DirectoryEnd { path, meta, contents, .. } => {
-            let is_part = *contents == Contents::Unseen && form.parts == Parts::Told;
+            let is_part = *contents != Contents::Seen && form.parts == Parts::Told;
             (path, if is_part { RowKind::PartEnd } else { RowKind::DirectoryEnd }, *meta, None)
         }
         Entry::Symlink { path, target, meta, .. } => {

@@ -1,18 +1,26 @@
-//! Directories that are listed only once something is in them (`-m`).
+//! Directories that are listed only once something is in them: all of them (`-m`), or those that are there
+//! for what is named below them alone.
 
 use std::collections::VecDeque;
 
 use crate::walk::{Contents, Entry, Walk};
 
 /// Entries of a walk, without directories in which there is nothing but such directories.
-#[derive(Default)]
 pub(super) struct Pruned {
+    /// Whether all of them are, not only those above names.
+    all: bool,
     /// Directories that are entered and have nothing yet: at most as many as a path has components.
     waiting: Vec<Entry>,
     ready: VecDeque<Entry>,
 }
 
 impl Pruned {
+    /// What a walk's options ask for, if anything.
+    pub(super) fn of(walk: &Walk) -> Option<Pruned> {
+        let is_needed = walk.prunes || walk.has_names();
+        is_needed.then(|| Pruned { all: walk.prunes, waiting: Vec::new(), ready: VecDeque::new() })
+    }
+
     /// The next entry.
     pub(super) fn next(&mut self, walk: &mut Walk) -> Option<Entry> {
         loop {
@@ -23,8 +31,9 @@ impl Pruned {
             match &entry {
                 // The top is the destination itself.
                 Entry::Directory { path, .. } if !path.is_empty() => self.waiting.push(entry),
-                // What was not looked at is not known to be empty.
-                Entry::DirectoryEnd { path, contents: Contents::Seen, .. } if self.is_waiting(path) => {
+                Entry::DirectoryEnd { path, contents, .. }
+                    if self.is_waiting(path) && self.leaves_out(*contents) =>
+                {
                     self.waiting.pop();
                 }
                 _ => {
@@ -32,6 +41,16 @@ impl Pruned {
                     self.ready.push_back(entry);
                 }
             }
+        }
+    }
+
+    /// Whether a directory is left out in which nothing came.
+    fn leaves_out(&self, contents: Contents) -> bool {
+        match contents {
+            Contents::Seen => self.all,
+            Contents::Named => true,
+            // What was not looked at is not known to be empty.
+            Contents::Unseen => false,
         }
     }
 

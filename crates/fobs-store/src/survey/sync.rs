@@ -167,7 +167,8 @@ impl Decide for SyncRules {
             return (action, made(wanted, Changes::NEW));
         }
         if wanted.kind == WantedKind::File {
-            if self.present == Present::UpdatedUnlessNewer && is_newer(self, wanted, there) {
+            let (there_s, wanted_s) = (there.meta.mtime_s, wanted.meta.mtime_s);
+            if self.present == Present::UpdatedUnlessNewer && is_newer(self, there_s, wanted_s) {
                 return (Action::LeaveOut, Changes::default());
             }
             if !is_same_file(self, wanted, there) {
@@ -287,9 +288,9 @@ fn is_same_time(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
     wanted.meta.mtime_s.abs_diff(there.meta.mtime_s) <= u64::from(rules.modify_window)
 }
 
-fn is_newer(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
-    let ahead = wanted.meta.mtime_s.saturating_sub(there.meta.mtime_s);
-    ahead < i64::from(rules.modify_window)
+/// Whether a destination's time is later than the source's, seconds since 1970 both, as `-u` means it.
+pub(super) fn is_newer(rules: &SyncRules, there_s: i64, wanted_s: i64) -> bool {
+    wanted_s.saturating_sub(there_s) < i64::from(rules.modify_window)
 }
 
 /// Whether both are files, directories and so on.

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::choice::{Changes, Choice, Decision};
 use super::itemize::{ItemKind, Update};
+use super::listed_names::Left;
 use super::row::{Row, RowKind};
 use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
 use crate::at::open_beneath;
@@ -40,7 +41,7 @@ use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::name::Component;
-use fobs_model::options::sync::{Absent, Compare, Present, SyncOptions};
+use fobs_model::options::sync::{Compare, SyncOptions};
 use fobs_model::options::{Overwrite, Privileges};
 use look::{checksum_in, look};
 
@@ -66,8 +67,8 @@ pub(super) struct Target {
     pub(super) bases: Bases,
     backups: Option<Backups>,
     resent: Resent,
-    /// What has the name of the last entry stays whatever it is: no further name may lead to it.
-    left: bool,
+    /// Why the last entry was left out: what has its name stays whatever it is, so nothing is linked to it.
+    left: Option<Left>,
     first_names: FirstNames,
     entrances: Option<Entrances>,
 }
@@ -137,15 +138,15 @@ impl Target {
             bases: Bases::of(sink),
             backups,
             resent: Resent::within(budget),
-            left: false,
+            left: None,
             first_names: sink.first_names(),
             entrances: sink.entrances(),
         })
     }
 
-    /// Whether the last entry was left out, whatever has its name.
-    pub(super) fn take_left(&mut self) -> bool {
-        std::mem::take(&mut self.left)
+    /// Why the last entry was left out, if it was.
+    pub(super) fn take_left(&mut self) -> Option<Left> {
+        self.left.take()
     }
 
     /// Whether contents are compared.
@@ -258,11 +259,21 @@ impl Target {
         Choice { decision, changes }
     }
 
-    fn entry(&mut self, row: &Row, held: Held) -> Choice {
+    /// The source has an entry of this name.
+    pub(super) fn see(&mut self, row: &Row) {
         if let Some(extraneous) = &mut self.extraneous {
             extraneous.see(&row.path);
         }
-        if self.left_out() || self.options.only_delete || !self.keeps(row) {
+    }
+
+    fn entry(&mut self, row: &Row, held: Held) -> Choice {
+        self.see(row);
+        if self.left_out() || self.options.only_delete {
+            self.left = Some(Left::There);
+            return Decision::Skip.into();
+        }
+        if !self.keeps(row) {
+            self.left = Some(Left::Itself);
             return Decision::Skip.into();
         }
         if let RowKind::Hardlink { first } = &row.kind {
@@ -278,7 +289,8 @@ impl Target {
         }
         let (action, mut changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
         if action == Action::LeaveOut {
-            self.left = true;
+            let is_its_size = wanted.kind == WantedKind::File && !self.options.rules.takes(wanted.size);
+            self.left = Some(if is_its_size { Left::Itself } else { Left::There });
             return Decision::Skip.into();
         }
         if action == Action::SendInPlaceOf
@@ -352,8 +364,6 @@ impl Target {
         let changes = Changes::default().and(Changes::NEW, there.is_none()).by(Update::Hardlink);
         let decision = match there {
             _ if self.options.dry_run => Decision::Skip,
-            None if self.options.rules.absent == Absent::LeftOut => return Decision::Skip.into(),
-            Some(_) if self.options.rules.present == Present::Left => return Decision::Skip.into(),
             Some(stat) if kind(&stat) == FileType::Directory => match self.make_way(&row.path) {
                 Ok(()) => Decision::Send,
                 Err(why) => Decision::Failed(why),

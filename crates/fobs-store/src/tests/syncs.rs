@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+
 use super::super::attributes::FileSystems;
 use super::super::survey::{Checksums, Compare, ListingForm, Parts, decode_batch};
 use super::super::*;
 use super::support::*;
 use fobs_filter::Filter;
-use fobs_model::options::sync::{Delete, DeleteWhen, Enter, SyncOptions};
+use fobs_model::options::sync::{Absent, Delete, DeleteWhen, Enter, Present, SyncOptions, SyncRules};
 use fobs_model::options::{Preserve, Privileges};
 
 /// What a sync did.
@@ -305,6 +307,66 @@ fn late_deletions_follow_the_filter_files_that_arrived() {
         assert_eq!(world.to("sub/deep/keep2").exists(), kept, "{when:?}: it holds below too");
         assert!(!world.to("sub/gone").exists() && !world.to("keep3").exists(), "{when:?}");
         assert!(world.to("sub/.filt").exists());
+    }
+}
+
+/// What became of the names of one file, at a destination that has some of them; and the failures.
+fn linked_under(rules: SyncRules, kept: Preserve, there: &[(&str, u64)]) -> (Vec<String>, Vec<String>) {
+    let world = World::new();
+    write(&world.from("a"), "source");
+    for name in ["b", "d/c"] {
+        fs::create_dir_all(world.from("d")).expect("directories");
+        fs::hard_link(world.from("a"), world.from(name)).expect("a link");
+    }
+    fs::create_dir_all(world.to("")).expect("a directory");
+    for (name, time_s) in there {
+        write(&world.to(name), "there");
+        let time = Timespec { tv_sec: *time_s as i64, tv_nsec: 0 };
+        let times = Timestamps { last_access: time, last_modification: time };
+        utimensat(CWD, world.to(name), &times, AtFlags::empty()).expect("own file");
+    }
+    let preserve = Preserve { hard_links: true, ..kept };
+    let options = SyncOptions { rules, preserve, delete: None, ..options(DeleteWhen::During) };
+    let synced = sync(&[slash(&world.from(""))], &world.to(""), &options, TOLD);
+    let became = ["a", "b", "d/c"].map(|name| fs::read_to_string(world.to(name)).unwrap_or_default());
+    (became.to_vec(), synced.failures)
+}
+
+#[test]
+fn further_names_are_left_out_with_the_first_and_by_themselves() {
+    let (past, future) = (1, 4_000_000_000);
+    let of = |present, absent| SyncRules { present, absent, ..SyncRules::default() };
+    let all = |rules, there: &[(&str, u64)]| linked_under(rules, Preserve::as_cp(true), there);
+    // Too small: so is each name.
+    let small = SyncRules { size_min: Some(100), ..SyncRules::default() };
+    assert_eq!(all(small, &[]), (vec![String::new(); 3], vec![]));
+    // Nothing is made, and nothing is replaced.
+    let nothing = of(Present::Left, Absent::LeftOut);
+    assert_eq!(all(nothing, &[("b", past)]), (vec!["".into(), "there".into(), "".into()], vec![]));
+    let existing = of(Present::Updated, Absent::LeftOut);
+    assert_eq!(all(existing, &[]), (vec![String::new(); 3], vec![]));
+    // Whichever is newer stays, first or not.
+    let update = of(Present::UpdatedUnlessNewer, Absent::Made);
+    for newer in ["a", "b", "d/c"] {
+        let (became, failures) =
+            all(update.clone(), &[("a", past), ("b", past), ("d/c", past), (newer, future)]);
+        let at = ["a", "b", "d/c"].iter().position(|name| *name == newer).expect("it is one");
+        assert_eq!(became[at], "there", "{newer}: {became:?} {failures:?}");
+        let others: Vec<&String> = (0..3).filter(|other| *other != at).map(|other| &became[other]).collect();
+        if failures.is_empty() {
+            assert_eq!(others, ["source", "source"], "{newer}");
+        } else {
+            // It was listed first: nothing is linked to what stays, and it is said.
+            assert!(failures.iter().all(|why| why.contains("stays as it is")), "{failures:?}");
+        }
+    }
+    // With --ignore-existing nothing is linked to what stays whatever it is.
+    for there in ["a", "b", "d/c"] {
+        let (became, failures) = all(of(Present::Left, Absent::Made), &[(there, past)]);
+        let at = ["a", "b", "d/c"].iter().position(|name| *name == there).expect("it is one");
+        assert_eq!(became[at], "there", "{failures:?}");
+        assert!(became.iter().all(|content| content != "source") || failures.is_empty(), "{became:?}");
+        assert!(became.iter().filter(|content| *content == "there").count() == 1, "{became:?}");
     }
 }
 

@@ -15,6 +15,7 @@ use crate::beneath::{Base, Links, kind, sentence};
 use crate::identity::Identity;
 use crate::input::Input;
 use crate::record::{Device, Meta, SpecialKind};
+use crate::select::Contents;
 use crate::stamp::Stamp;
 use fobs_filter::path::{PATH_LEN_MAX, show};
 use fobs_model::event::FileError;
@@ -113,15 +114,6 @@ impl Entry {
             }
         }
     }
-}
-
-/// How much of a directory's contents the walk has looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Contents {
-    /// All.
-    Seen,
-    /// Not all: nothing follows from what is missing.
-    Unseen,
 }
 
 /// Where an entry is, and what it was when it was listed: what its removal needs.

@@ -82,6 +82,12 @@ impl Plan {
         &self.verb[..self.verb.len() - usize::from(self.file().is_some())]
     }
 
+    /// Whether it is a right end: done, done but for some paths, or, of one file whose name the neighbour has
+    /// made something else, a refusal to write or to be led elsewhere (docs/guide.md).
+    fn may_end_with(&self, code: Option<i32>) -> bool {
+        matches!(code, Some(0 | 23)) || (self.file().is_some() && matches!(code, Some(4 | 5)))
+    }
+
     /// Whether a directory that the neighbour made before belongs to root, as at the source, before files
     /// come. Without owners and modes it stays its own, as with cp and rsync.
     fn keeps_directories(&self) -> bool {
@@ -194,7 +200,7 @@ impl Place {
         if plan.keeps_directories() {
             findings.extend(deeds.looked_in);
         }
-        if !matches!(code, Some(0 | 23)) {
+        if !plan.may_end_with(code) {
             let said = fs::read_to_string(self.directory.join("client.log")).unwrap_or_default();
             findings.push(format!("the command ended with {code:?}: {said}"));
         }

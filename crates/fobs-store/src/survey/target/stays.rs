@@ -1,22 +1,48 @@
 //! What stays at the destination because it is what the source has: may the source go?
 
-use rustix::fs::{Mode, OFlags, fsync};
+use rustix::fs::{FileType, Mode, OFlags, fsync};
 use rustix::io::Errno;
 
 use super::{READ, Target};
 use crate::at::open_beneath;
-use crate::beneath::{Links, sentence};
+use crate::beneath::{Links, kind, meta, sentence};
 use crate::extraneous::Extraneous;
 use crate::identity::Identity;
 use crate::journal::Held;
 use crate::sink::Durability;
 use crate::survey::choice::{Choice, Decision};
+use crate::survey::listed_names::{Fate, Left, Listed};
 use crate::survey::row::{Row, RowKind};
+use crate::survey::sync::is_newer;
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
+use fobs_model::options::sync::{Absent, Present};
 
 impl Target {
+    /// Whether a further name of a file is left out, as its first name is or by itself.
+    pub(in crate::survey) fn leaves(&mut self, row: &Row, first: Listed) -> bool {
+        let there = self.view.as_mut().and_then(|view| view.stat(&row.path).ok());
+        let rules = &self.options.rules;
+        let is_left = match (first.fate, &there) {
+            _ if self.left_out() || self.options.only_delete => true,
+            (Fate::Left(Left::Itself), _) => true,
+            (_, None) => rules.absent == Absent::LeftOut,
+            (_, Some(stat)) => match rules.present {
+                Present::Left => true,
+                // Another type is replaced, as by its first name.
+                Present::UpdatedUnlessNewer if kind(stat) == FileType::RegularFile => {
+                    first.mtime_s.is_some_and(|mtime_s| is_newer(rules, meta(stat).mtime_s, mtime_s))
+                }
+                Present::UpdatedUnlessNewer | Present::Updated => false,
+            },
+        };
+        if is_left {
+            self.see(row);
+        }
+        is_left
+    }
+
     pub(in crate::survey) fn doubt_empty_directories(&mut self) {
         self.extraneous.iter_mut().for_each(Extraneous::doubt_empty_directories);
     }
