@@ -10,6 +10,7 @@ mod kernel_names;
 mod lengths;
 mod modules;
 mod names;
+mod orphans;
 mod paths;
 mod prose;
 mod references;
@@ -61,6 +62,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(names::check(&tree));
     findings.extend(unsafe_code::check(&tree));
     findings.extend(references::check(&tree));
+    findings.extend(orphans::check(&tree));
     findings.extend(paths::check(&tree));
     findings.extend(changes::check(&tree));
     findings.extend(graph::check(&tree, root)?);

@@ -1,0 +1,109 @@
+//! Every source is compiled: a file that no module names is checked by nothing and runs no test.
+
+use super::Finding;
+use super::source::Tree;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use syn::visit::{self, Visit};
+
+/// Folders of which each file is a target of its own.
+const TARGETS: &[&str] = &["benches", "bin", "examples", "fuzz_targets", "tests"];
+
+/// Sources that are no target of cargo's and that no `mod` leads to.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut named = BTreeSet::new();
+    for (file, syntax) in tree.rust() {
+        let mut modules = Modules { inside: folder_of(&file.path), beside: &file.path, named: &mut named };
+        modules.visit_file(syntax);
+    }
+    let orphans = tree.rust().filter(|(file, _)| !is_target(&file.path) && !named.contains(&file.path));
+    orphans
+        .map(|(file, _)| {
+            Finding::new(&file.path, 0, "no `mod` names this file, so nothing of it is compiled")
+        })
+        .collect()
+}
+
+fn is_target(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let mut above = path.ancestors().skip(1).map(|folder| folder.file_name().unwrap_or_default());
+    let (folder, grandparent) = (above.next().unwrap_or_default(), above.next().unwrap_or_default());
+    let is_of = |folder: &std::ffi::OsStr| TARGETS.iter().any(|target| folder == *target);
+    // A folder of modules may have the name of one of them: then the module's own file is beside it.
+    let is_root = name == "lib.rs" || name == "main.rs" || name == "build.rs";
+    (is_root && (folder == "src" || is_of(grandparent) || name == "build.rs"))
+        || (is_of(folder) && grandparent != "src" && !path.components().any(|part| part.as_os_str() == "src"))
+        || (folder == "bin" && grandparent == "src")
+}
+
+/// Where the modules of a file lie that it names without a path.
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let stem = path.file_stem().unwrap_or_default();
+    let is_top = stem == "mod" || is_target(path);
+    if is_top { folder.to_owned() } else { folder.join(stem) }
+}
+
+struct Modules<'a> {
+    inside: PathBuf,
+    beside: &'a Path,
+    named: &'a mut BTreeSet<PathBuf>,
+}
+
+impl<'ast> Visit<'ast> for Modules<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.content.is_some() {
+            self.inside.push(item.ident.to_string());
+            visit::visit_item_mod(self, item);
+            self.inside.pop();
+            return;
+        }
+        let path = item.attrs.iter().find_map(|attribute| match &attribute.meta {
+            syn::Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
+                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. }) => Some(path.value()),
+                _ => None,
+            },
+            _ => None,
+        });
+        match path {
+            Some(path) => {
+                self.named.insert(self.beside.with_file_name(path));
+            }
+            None => {
+                self.named.insert(self.inside.join(format!("{}.rs", item.ident)));
+                self.named.insert(self.inside.join(item.ident.to_string()).join("mod.rs"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_mod_line_is_found() {
+        let tree = Tree::of(&[
+            ("crates/a/src/lib.rs", "mod b; mod c; mod tests { mod inner; }"),
+            ("crates/a/src/b.rs", "mod d; #[path = \"other.rs\"] mod e;"),
+            ("crates/a/src/b/d.rs", ""),
+            ("crates/a/src/other.rs", ""),
+            ("crates/a/src/c/mod.rs", "mod d;"),
+            ("crates/a/src/c/d.rs", ""),
+            ("crates/a/src/c/lost.rs", ""),
+            ("crates/a/src/tests/inner.rs", ""),
+            ("crates/a/src/tests/lost.rs", ""),
+            ("crates/a/src/bin/x.rs", ""),
+            ("crates/a/tests/x.rs", "mod y;"),
+            ("crates/a/tests/e2e/main.rs", "mod case;"),
+            ("crates/a/tests/e2e/case.rs", ""),
+            ("crates/a/tests/e2e/lost.rs", ""),
+            ("crates/a/build.rs", ""),
+            ("fuzz/fuzz_targets/z.rs", ""),
+        ]);
+        let found: Vec<String> =
+            check(&tree).iter().map(|finding| finding.path.display().to_string()).collect();
+        let lost = ["crates/a/src/c/lost.rs", "crates/a/src/tests/lost.rs", "crates/a/tests/e2e/lost.rs"];
+        assert_eq!(found, lost);
+    }
+}
