@@ -72,7 +72,7 @@ impl NamesFrom {
     pub fn passage(&self, asked: Asked<'_>, is_excluded: impl FnOnce() -> bool) -> Option<Passage> {
         let Asked { path, kind, above, enter } = asked;
         let is_named = match self.standing(path) {
-            Standing::Name(_) => true,
+            Standing::Name(_) => kind != NameKind::Directory || enter != Enter::None,
             // Below a directory that is named by itself and entered.
             Standing::Above | Standing::Elsewhere => {
                 above == Passage::Whole && enter == Enter::All && self.covers(path)

@@ -149,8 +149,10 @@ impl Source {
             Some(_) if !follows_all => NamedLinks::Themselves,
             _ => NamedLinks::Followed,
         };
+        // Names lead through directories that are not entered.
+        let recursive = spec.recursive || spec.sync.as_ref().is_some_and(|options| options.names.is_some());
         for path in spec.paths {
-            match Named::look(&spec.base, path, spec.recursive, links) {
+            match Named::look(&spec.base, path, recursive, links) {
                 Ok(named) => usable.push(named),
                 Err((why, failure)) => {
                     if failures.is_empty() {

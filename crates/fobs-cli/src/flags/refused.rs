@@ -8,7 +8,6 @@ const NO_DELTA: &str = "changed files are sent whole: there is no delta transfer
 const NO_BASIS: &str = "files are compared with the destination and --link-dest only";
 const NO_LIST: &str = "there is no such output; give -i, -v, --stats or --json";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
-const NO_TREE: &str = "only the contents and names below the sources are transferred";
 const NO_TIMES: &str = "only modification times are kept";
 const NO_BATCH: &str = "there are no batch files";
 const NO_PLACE: &str = "an unfinished file and the journal lie beside their place: one rename completes the file, and the same command finds it";
@@ -19,9 +18,7 @@ const NO_OVERWRITING: &str =
 pub const REFUSED: &[Flag<Chosen>] = &[
     refused_value("partial-dir", NO_PLACE),
     refused("inplace", NO_OVERWRITING),
-    refused("relative", "names below each source are kept; only --files-from keeps whole paths")
-        .on(&[RSYNC.letter('R')]),
-    refused("no-implied-dirs", NO_TREE).on(PLAIN),
+    refused("no-implied-dirs", "directories above a name are made as they are at the source").on(PLAIN),
     refused_value("backup-dir", "backups lie beside the files they are of; give --suffix"),
     refused("mkpath", "create the directory above the destination first"),
     refused("insecure-links", "no path of a transfer follows a link"),

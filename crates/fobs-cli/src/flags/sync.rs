@@ -40,6 +40,8 @@ pub struct SyncWords {
     pub chmod: Vec<String>,
     pub from0: bool,
     pub files_from: Option<PathBuf>,
+    /// `-R`
+    pub relative: bool,
     pub rules: Vec<(RuleOption, OsString)>,
     pub itemize: u8,
     pub stats: bool,
@@ -80,6 +82,7 @@ impl Default for SyncWords {
             chmod: Vec::new(),
             from0: false,
             files_from: None,
+            relative: false,
             rules: Vec::new(),
             itemize: 0,
             stats: false,

@@ -2,6 +2,7 @@
 
 mod options;
 mod output;
+mod relative;
 
 use std::sync::Arc;
 
@@ -87,18 +88,21 @@ impl Sync {
 }
 
 fn resolved(args: &SyncArgs) -> Result<Sync> {
-    let sync = options::resolve(args)?;
-    let (destination, sources) = match args.paths.as_slice() {
+    let mut sync = options::resolve(args)?;
+    let (destination, words) = match args.paths.as_slice() {
         [sources @ .., destination] if !sources.is_empty() => (destination, sources),
         _ => {
             return Err(usage("a sync needs a source and a destination, as in fobs sync -a data/ host:data"));
         }
     };
-    let mut sources = sources.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
+    let mut sources = words.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
     let destination = location::parse(destination)?;
     location::check_pair(&sources, &destination)?;
     if sources.iter().chain([&destination]).any(|place| *place == Location::Stdio) {
         return Err(usage("'-' cannot be brought up to date: name files or directories"));
+    }
+    if args.chosen.sync.relative && sync.names.is_none() {
+        sync.names = relative::names(&mut sources, words)?;
     }
     if sync.names.is_some() {
         sources.iter_mut().for_each(contents);

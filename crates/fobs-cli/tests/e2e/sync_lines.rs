@@ -100,7 +100,6 @@ const LINES: &[&str] = &[
 /// Lines that are refused by name, for what is not built.
 const NOT_BUILT: &[&str] = &[
     "-a --inplace",
-    "-aR",
     "-a --partial-dir=.p",
     "-a --backup --backup-dir=old",
     "-a --mkpath",
@@ -202,34 +201,42 @@ impl Bench<'_> {
         words(line).into_iter().map(|word| word.replace("SSH", &self.ssh())).collect()
     }
 
-    fn rsync(&self, line: &[String], source: &str, target: &str) -> Finished {
+    /// Sources may be relative to the client's own place.
+    fn rsync(&self, line: &[String], sources: &[&str], target: &str) -> Finished {
         let mut command = self.case.command(Side::Client, "timeout");
         command.args(["60", "rsync"]).env("RSYNC_RSH", self.ssh());
-        self.case.run(command.args(line).arg(source).arg(target))
+        command.current_dir(self.case.local(""));
+        self.case.run(command.args(line).args(sources).arg(target))
     }
 
-    fn fobs(&self, line: &[String], source: &str, target: &str) -> Finished {
+    fn fobs(&self, line: &[String], sources: &[&str], target: &str) -> Finished {
         let mut command = self.case.fobs(Side::Client);
         command.arg("sync").env("RSYNC_RSH", self.ssh());
         command.args(line).arg("--fobs-path").arg(peer_path());
         // The network of the test lets only these pass.
         let (first, last) = self.case.net.udp_ports();
         command.arg(format!("--udp-ports={first}-{last}"));
-        self.case.run(command.arg(source).arg(target))
+        command.current_dir(self.case.local(""));
+        self.case.run(command.args(sources).arg(target))
+    }
+
+    /// Plays a line with both, of the whole source; says what differs.
+    fn play(&self, number: usize, line: &str) -> Option<String> {
+        let source = format!("{}/", self.source().display());
+        self.play_of(number, line, &[&source])
     }
 
     /// Plays a line with both; says what differs.
-    fn play(&self, number: usize, line: &str) -> Option<String> {
+    fn play_of(&self, number: usize, line: &str, sources: &[&str]) -> Option<String> {
         let (theirs, ours) = (self.target(&format!("theirs{number}")), self.target(&format!("ours{number}")));
         let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
         let began = i64::try_from(began).expect("before the end of time") - 1;
-        let source = format!("{}/", self.source().display());
         let at = |path: &Path| format!("{HOST}:{}/", path.display());
         let options = self.line(line);
-        let their_run = self.rsync(&options, &source, &at(&theirs));
-        let our_run = self.fobs(&options, &source, &at(&ours));
+        let their_run = self.rsync(&options, sources, &at(&theirs));
+        let our_run = self.fobs(&options, sources, &at(&ours));
         let told = format!(
-            "{line}: rsync {:?} {}; fobs {:?} {}",
+            "{line} {sources:?}: rsync {:?} {}; fobs {:?} {}",
             their_run.code, their_run.stderr, our_run.code, our_run.stderr
         );
         // rsync enters directories that --ignore-existing leaves out, and fails there; and a link that leads
@@ -273,6 +280,46 @@ fn lines_of_scripts_end_as_with_rsync() {
         apart.extend(lines.iter().filter_map(|(number, line)| bench.play(*number, line)));
     }
     assert!(apart.is_empty(), "{} of {} lines differ:\n{}", apart.len(), LINES.len(), apart.join("\n"));
+}
+
+#[test]
+fn whole_paths_are_kept_as_with_rsync() {
+    if !is_installed() {
+        return;
+    }
+    let case = Case::new("whole_paths_are_kept_as_with_rsync");
+    let bench = Bench::open(&case);
+    let top = bench.source().display().to_string();
+    let (file, directory, cut) =
+        (format!("{top}/dir2/shown"), format!("{top}/empty"), format!("{top}/./dir2/shown"));
+    let mut apart = Vec::new();
+    for (number, (line, sources)) in [
+        ("-aR", &["source/dir2/shown", "source/empty"][..]),
+        ("-aR --delete", &["source/dir2/", "source/note.txt"]),
+        ("-aR", &[&file, &directory]),
+        ("-aR --delete", &[&cut]),
+        ("-avR", &["source/./dir2", "source/./empty/also"]),
+        ("-R", &["source/./dir2", "source/./note.txt"]),
+        ("-dR", &["source/./dir2", "source/./long"]),
+        ("-rtR --exclude=dir2", &["source/./dir2", "source/./dir2/shown"]),
+        ("-aR", &["./source/./"]),
+        ("-aR", &["source/./none", "source/./long"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        apart.extend(bench.play_of(number, line, sources));
+    }
+    assert!(apart.is_empty(), "{}", apart.join("\n"));
+    // From the other host.
+    for (program, run) in [("theirs", true), ("ours", false)] {
+        let (from, to) = (format!("{HOST}:{top}/./dir2"), case.local(program));
+        fs::create_dir(&to).expect("our own place");
+        let (line, to) = (["-aR".to_owned()], format!("{}/", to.display()));
+        let done = if run { bench.rsync(&line, &[&from], &to) } else { bench.fobs(&line, &[&from], &to) };
+        done.expect_success();
+    }
+    assert_eq!(listing(&case.local("ours"), None, 0), listing(&case.local("theirs"), None, 0));
 }
 
 #[test]

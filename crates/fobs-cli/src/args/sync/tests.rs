@@ -92,7 +92,7 @@ fn options_that_are_not_built_are_refused_by_name() {
         ("--compare-dest=x", "--compare-dest is not built: ", "--link-dest only"),
         ("--partial-dir=x", "--partial-dir is not built: ", "the journal lie beside"),
         ("--inplace", "--inplace is not built: ", "never torn"),
-        ("-aR", "--relative (-R) is not built: ", "--files-from"),
+        ("-aRU", "--atimes (-U) is not built: ", "only modification times"),
         ("--daemon", "--daemon is not built: ", "fobs serve"),
     ] {
         let said = parse(words).chosen.refused.clone().expect(words);

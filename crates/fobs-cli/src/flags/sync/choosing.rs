@@ -19,6 +19,9 @@ pub const CHOOSING: &[Row] = &[
     Row::switch("recursive", |it, on| it.sync.recursion = if on { Recursion::On } else { Recursion::Off })
         .help("Recurse into directories")
         .on(&[RSYNC.letter('r')]),
+    Row::switch("relative", |it, on| it.sync.relative = on)
+        .help("Keep the whole paths of the sources, or what follows /./ in them")
+        .on(&[RSYNC.letter('R')]),
     Row::switch("dirs", |it, on| it.sync.directories = if on { Directories::On } else { Directories::Off })
         .help("Transfer directories without recursing")
         .on(&[RSYNC.letter('d')]),
