@@ -15,7 +15,7 @@ use fobs_model::message::files::WireEntry;
 use fobs_model::options::sync::Enter;
 use fobs_model::options::{Carrier, Remote, SignedTicket, TransferOptions};
 use fobs_model::public_key::PublicKey;
-use fobs_store::{Partial, SinkSpec, client_id, shape_of, top_names};
+use fobs_store::{Above, Partial, SinkSpec, client_id, shape_of, top_names};
 use fobs_sys::confine;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,6 +81,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             base,
             destination: [directory, b"/"].concat(),
             shape: shape_of(&paths),
+            above: Above::Required,
             preserve: preserved(None, true),
             privileges,
             terms,

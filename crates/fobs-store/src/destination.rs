@@ -32,6 +32,16 @@ pub(super) enum Place {
     Device(File),
 }
 
+/// What becomes of directories above a destination that do not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Above {
+    /// They are an error.
+    #[default]
+    Required,
+    /// They are made (`--mkpath`).
+    Made,
+}
+
 /// Resolves `destination` and checks, as far as possible now, that it can be written. `names` are those of
 /// the sources, as far as they are known.
 pub(super) fn resolve(
@@ -39,7 +49,11 @@ pub(super) fn resolve(
     destination: &[u8],
     shape: SourceShape,
     names: &[Vec<u8>],
+    above: Above,
 ) -> Result<Place> {
+    if above == Above::Made {
+        make_above(base, destination)?;
+    }
     let place = match base.open_place(destination, OFlags::PATH) {
         Ok(existing) => existing_place(base, destination, shape, names, existing)?,
         Err(Errno::NOENT) => new_place(base, destination, shape)?,
@@ -50,6 +64,28 @@ pub(super) fn resolve(
         Ok(()) => Ok(place),
         Err(errno) => Err(refused(destination, errno)),
     }
+}
+
+/// Makes the directories above a destination that do not exist, with modes by the umask, as mkdir -p.
+fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
+    let end = destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let parent = path::split(&destination[..end]).0;
+    let ends = (0..parent.len()).filter(|&at| at > 0 && parent[at] == b'/' && parent[at - 1] != b'/');
+    for end in ends.chain([parent.len()]) {
+        let (above, name) = path::split(&parent[..end]);
+        if matches!(name, b"" | b"." | b"..") {
+            continue;
+        }
+        let above = if above.is_empty() && parent.starts_with(b"/") { b"/" } else { above };
+        let directory =
+            base.open_place(above, HOLD_DIRECTORY).map_err(|errno| refused(destination, errno))?;
+        let name = Component::new(name).map_err(|bad| refused(destination, bad.into()))?;
+        match at::make_directory(&directory, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(refused(destination, errno)),
+        }
+    }
+    Ok(())
 }
 
 /// The place of a destination that nothing is written to; `None` if it does not exist.

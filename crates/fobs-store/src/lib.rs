@@ -77,6 +77,7 @@ pub use anchor::{Purpose, anchor};
 pub use attributes::Attributes;
 pub use beneath::{Base, Links};
 pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
+pub use destination::Above;
 pub use expand::{Expanded, at_home, expand, expand_here, may_stand_for, needs_expansion};
 pub use extraneous::{Deleted, Found};
 pub use fobs_model::event::FileDone;

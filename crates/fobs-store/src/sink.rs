@@ -131,7 +131,7 @@ impl Sink {
             }
         }
         let may_repeat = spec.may_repeat();
-        let place = resolve(&spec.base, &spec.destination, spec.shape, &spec.names);
+        let place = resolve(&spec.base, &spec.destination, spec.shape, &spec.names, spec.above);
         let (directory, name) = match place.map_err(|error| unseen(&spec, error))? {
             Place::Into(directory) => (Arc::new(directory), None),
             Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),

@@ -13,7 +13,7 @@ use fobs_model::options::{
 };
 use fobs_model::permit::Permit;
 use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
-use fobs_store::{Partial, Sink, SinkSpec};
+use fobs_store::{Above, Partial, Sink, SinkSpec};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -63,6 +63,11 @@ pub(crate) fn cp_rules(append_verify: bool, checksum: bool) -> Rules {
 /// What a transfer keeps beside content.
 pub fn preserved(sync: Option<&SyncOptions>, preserve: bool) -> Preserve {
     sync.map_or_else(|| Preserve::as_cp(preserve), |sync| sync.preserve.clone())
+}
+
+/// What becomes of directories above the destination that do not exist.
+pub fn above(sync: Option<&SyncOptions>) -> Above {
+    if sync.is_some_and(|sync| sync.make_path) { Above::Made } else { Above::Required }
 }
 
 /// What decides on the rows of a sync, from a sender that tells of directories which it has not looked at, or

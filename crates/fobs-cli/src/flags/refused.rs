@@ -20,7 +20,6 @@ pub const REFUSED: &[Flag<Chosen>] = &[
     refused("inplace", NO_OVERWRITING),
     refused("no-implied-dirs", "directories above a name are made as they are at the source").on(PLAIN),
     refused_value("backup-dir", "backups lie beside the files they are of; give --suffix"),
-    refused("mkpath", "create the directory above the destination first"),
     refused("insecure-links", "no path of a transfer follows a link"),
     refused_value("confine-root", "no path of a transfer leaves the destination"),
     refused("munge-links", "symbolic links are copied as they are"),

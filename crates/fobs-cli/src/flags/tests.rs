@@ -139,7 +139,8 @@ fn an_option_names_the_feature_that_it_needs() {
     for row in shown(CommandName::Sync) {
         let chosen = given(row);
         let choices = &chosen.sync.choices;
-        let by_side = [(Side::Receiver, choices.rules.features()), (Side::Sender, choices.sender_features())];
+        let by_side =
+            [(Side::Receiver, choices.receiver_features()), (Side::Sender, choices.sender_features())];
         for (side, features) in by_side {
             let needed: BTreeSet<_> = features.iter().map(|(feature, _)| *feature).collect();
             let said = row.about().feature.filter(|_| row.about().side == side);

@@ -49,6 +49,7 @@ mod sync;
 mod sync_keeps;
 mod sync_lines;
 mod sync_links;
+mod sync_places;
 mod sync_sources;
 mod systemd;
 mod trees;

@@ -102,7 +102,6 @@ const NOT_BUILT: &[&str] = &[
     "-a --inplace",
     "-a --partial-dir=.p",
     "-a --backup --backup-dir=old",
-    "-a --mkpath",
     "-a --out-format=%n",
     "-a --log-file=x.log",
 ];

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use super::input::Input;
 use fobs_model::error::ErrorKind;
 use fobs_model::options::Preserve;
-use fobs_store::{Attributes, Base, Partial, Sink, SinkSpec, SourceShape, seal, verify};
+use fobs_store::{Above, Attributes, Base, Partial, Sink, SinkSpec, SourceShape, seal, verify};
 
 /// Most chunks of one fuzzed transfer.
 const CHUNKS_MAX: usize = 4;
@@ -55,6 +55,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         base: Base::Ambient,
         destination: destination.to_vec(),
         shape,
+        above: Above::Required,
         preserve: if input.0.len().is_multiple_of(2) { everything() } else { Preserve::default() },
         fsync: false,
         keep: Partial::Discard,

@@ -44,6 +44,9 @@ pub struct SyncOptions {
     /// Directories in which there is nothing are not listed (`-m`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prune_empty: bool,
+    /// Directories above the destination that do not exist are made (`--mkpath`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub make_path: bool,
 }
 
 impl SyncOptions {
@@ -61,6 +64,12 @@ impl SyncOptions {
             (!self.preserve.groups.is_empty(), (SYNC2, "--groupmap and --chown")),
         ];
         needs.into_iter().filter(|(is_so, _)| *is_so).map(|(_, feature)| feature).collect()
+    }
+
+    /// Likewise those that a receiver must have.
+    pub fn receiver_features(&self) -> Vec<(&'static str, &'static str)> {
+        let paths = self.make_path.then_some((SYNC2, "--mkpath"));
+        self.rules.features().into_iter().chain(paths).collect()
     }
 
     /// Whether directories can be sources.

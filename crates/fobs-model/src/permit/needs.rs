@@ -158,6 +158,8 @@ impl<'r> Needs<'r> {
             names: _,
             // What the client shows of the server's decisions: of what is sent, where it may not look.
             report: _,
+            // Names that are made, as all that comes.
+            make_path: _,
         } = sync;
         let SyncRules {
             compare,
@@ -176,7 +178,7 @@ impl<'r> Needs<'r> {
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;
-        self.features.extend(rules.features());
+        self.features.extend(sync.receiver_features());
         self.if_so(size_max.is_some(), Action::Look, "--max-size");
         self.if_so(size_min.is_some(), Action::Look, "--min-size");
         self.if_so(*appends, Action::Look, "--append");
@@ -217,6 +219,7 @@ impl<'r> Needs<'r> {
             filter: _,
             names: _,
             report: _,
+            make_path: _,
         } = sync;
         let SyncRules {
             compare,

@@ -7,6 +7,7 @@ use crate::FileDone;
 use crate::attributes::Preserve;
 use crate::basis::{Basis, open_all};
 use crate::beneath::Base;
+use crate::destination::Above;
 use crate::extraneous::{Deleted, Extraneous};
 use crate::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId};
 use crate::source::SourceShape;
@@ -26,6 +27,8 @@ pub struct SinkSpec {
     pub destination: Vec<u8>,
     /// The sources.
     pub shape: SourceShape,
+    /// Directories above it that do not exist.
+    pub above: Above,
     /// What to keep beside content.
     pub preserve: Preserve,
     /// What of that files may get here.

@@ -123,6 +123,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         base: Base::Ambient,
         destination: bytes(destination),
         shape,
+        above: Above::Required,
         preserve: Preserve::default(),
         fsync: false,
         keep: Partial::Discard,

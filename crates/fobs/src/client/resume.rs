@@ -56,6 +56,7 @@ pub(super) fn open_sink(
         base: Base::Ambient,
         destination: path.as_os_str().as_bytes().to_vec(),
         shape,
+        above: session::above(options.sync.as_deref()),
         preserve: session::preserved(options.sync.as_deref(), options.preserve),
         privileges: Privileges::OfTheUser,
         terms: Terms::default(),

@@ -1,7 +1,7 @@
 //! What a session stores into, and what it reads.
 
 use crate::examine::Nowhere;
-use crate::session::{kept_of, open_sink, preserved};
+use crate::session::{above, kept_of, open_sink, preserved};
 use fobs_channel::control::ControlChannel;
 use fobs_channel::secure::identity::PublicKey;
 use fobs_model::budget::MemoryBudget;
@@ -28,6 +28,7 @@ pub(super) fn push_sink(
         base,
         destination: open.paths.into_iter().next().unwrap_or_default(),
         shape: open.shape.unwrap_or_default(),
+        above: above(open.sync.as_deref()),
         preserve: preserved(open.sync.as_deref(), open.preserve),
         privileges: permit.privileges(),
         terms: permit.terms(),

@@ -181,6 +181,11 @@ pub const DELETING: &[Row] = &[
         .on(&[RSYNC])
         .side(Side::Receiver)
         .feature(SYNC2),
+    Row::switch("mkpath", |it, on| it.sync.choices.make_path = on)
+        .help("Create missing directories above the destination")
+        .on(&[RSYNC])
+        .side(Side::Receiver)
+        .feature(SYNC2),
     Row::switch("backup", |it, on| it.sync.backup = on)
         .help("Keep what is replaced or deleted under another name")
         .on(&[RSYNC.letter('b')]),
