@@ -1,11 +1,11 @@
 //! A server that has the expected key and lies, stalls or dies: what a client makes of it.
 
-use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{fs, io, iter};
 
 use fobs_proto::wire::Header;
 
@@ -333,6 +333,78 @@ fn addresses_that_take_no_datagrams_end_in_a_clear_error() {
             });
         }
     });
+}
+
+/// Most bytes that all hosts together may get which have proven nothing (`NAMED_BYTES_MAX` of the engine).
+const UNPROVEN_BYTES_MAX: usize = 16 << 10;
+
+/// Hosts that are no party to the copy, on one port; what came to each is counted.
+struct Bystanders {
+    udp: Vec<UdpSocket>,
+    tcp: Vec<TcpListener>,
+    port: u16,
+}
+
+impl Bystanders {
+    fn start() -> Bystanders {
+        let first = UdpSocket::bind("127.0.0.2:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        let hosts = (3..10).map(|host| format!("127.0.0.{host}:{port}"));
+        let udp: Vec<_> = iter::once(first).chain(hosts.map(|at| UdpSocket::bind(at).unwrap())).collect();
+        let tcp = udp.iter().map(|socket| TcpListener::bind(socket.local_addr().unwrap()).unwrap()).collect();
+        Bystanders { udp, tcp, port }
+    }
+
+    /// As a server names them, again and again.
+    fn named(&self, times: usize) -> Vec<HostPort> {
+        let hosts = (2..10).map(|host| Some(format!("127.0.0.{host}")));
+        let once: Vec<_> = hosts.map(|host| HostPort { host, port: self.port }).collect();
+        iter::repeat_n(once, times).flatten().collect()
+    }
+
+    /// Bytes that came as datagrams, and as connections.
+    fn got(&self) -> (usize, usize) {
+        let (mut datagrams, mut streams) = (0, 0);
+        let mut buf = vec![0; 1 << 16];
+        for socket in &self.udp {
+            socket.set_nonblocking(true).unwrap();
+            while let Ok(len) = socket.recv(&mut buf) {
+                datagrams += len;
+            }
+        }
+        for listener in &self.tcp {
+            listener.set_nonblocking(true).unwrap();
+            while let Ok((mut stream, _)) = listener.accept() {
+                stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                streams += io::copy(&mut stream, &mut io::sink()).unwrap_or(0) as usize;
+            }
+        }
+        (datagrams, streams)
+    }
+}
+
+#[test]
+fn hosts_that_only_the_server_names_get_no_more_than_a_greeting() {
+    for transport in [Transport::Udp, Transport::Auto, Transport::Tcp { count: Some(4) }] {
+        for (way, times) in [(Way::Push, 600), (Way::Pull, 1)] {
+            let bystanders = Bystanders::start();
+            let (udp_addresses, tcp_addresses) = (bystanders.named(times), bystanders.named(times));
+            let script = asked(move |channel| {
+                let accept = Accept { udp_addresses, tcp_addresses, ..accept_at(1) };
+                // A client that takes no answer of such a length has ended the session.
+                let _ = channel.writer.send(&Message::Accept(accept));
+                hear_abort(channel);
+            });
+            let options =
+                TransferOptions { transport, timeout: Duration::from_secs(3), ..TransferOptions::default() };
+            copy_with(options, way, script).expect_err("nobody serves it");
+            let (datagrams, streams) = bystanders.got();
+            assert!(
+                datagrams + streams <= UNPROVEN_BYTES_MAX,
+                "{transport} {way:?}: {datagrams} bytes of datagrams, {streams} of streams"
+            );
+        }
+    }
 }
 
 #[test]
