@@ -169,6 +169,15 @@ mod tests {
 
     /// Lets a server have room after `failures` attempts, or have `error` end all.
     fn outlasts(failures: u32, error: &Error, cancel: &CancelToken) -> (Result<u32>, u32, Vec<String>) {
+        outlasts_with(&TransferOptions::default(), failures, error, cancel)
+    }
+
+    fn outlasts_with(
+        options: &TransferOptions,
+        failures: u32,
+        error: &Error,
+        cancel: &CancelToken,
+    ) -> (Result<u32>, u32, Vec<String>) {
         let told = Arc::new(Mutex::new(Vec::new()));
         let notices = told.clone();
         let events: Arc<dyn EventSink> = Arc::new(move |event| {
@@ -176,8 +185,8 @@ mod tests {
                 notices.lock().unwrap().push(line);
             }
         });
-        let (options, steering) = (TransferOptions::default(), Steering::new());
-        let manner = Manner { options: &options, events: &events, cancel, steering: &steering };
+        let steering = Steering::new();
+        let manner = Manner { options, events: &events, cancel, steering: &steering };
         let mut count = 0;
         let outcome = outlast(manner, || {
             count += 1;
@@ -195,6 +204,20 @@ mod tests {
         assert_eq!(told, ["it is busy: why; trying again for up to 20 s"]);
         let broken = Error::new(ErrorKind::Connect, "nothing listens there");
         assert_eq!(outlasts(3, &broken, &cancel), (Err(broken), 1, Vec::new()));
+    }
+
+    #[test]
+    fn a_taken_destination_is_waited_for_where_that_is_wanted() {
+        let cancel = CancelToken::new();
+        let taken = Error::new(ErrorKind::Destination, "it is taken; wait").of_busy(Busy::Taken);
+        assert_eq!(outlasts(3, &taken, &cancel), (Err(taken.clone()), 1, Vec::new()));
+        let timeout = Duration::from_secs(1);
+        let options = TransferOptions { taken: Taken::Awaited, timeout, ..TransferOptions::default() };
+        assert_eq!(outlasts_with(&options, 3, &taken, &cancel).0, Ok(4));
+        let (outcome, count, _) = outlasts_with(&options, u32::MAX, &taken, &cancel);
+        let error = outcome.unwrap_err();
+        assert!(count > 1 && error.message.contains("in all"), "{error}");
+        assert_eq!(error.busy(), Some(Busy::Taken));
     }
 
     #[test]
