@@ -164,8 +164,8 @@ pub enum Taken {
     /// It fails at once, and says who is at work.
     #[default]
     Refused,
-    /// It waits for the other one, for [`TransferOptions::timeout`] at most: what that brought is verified and
-    /// not moved again.
+    /// It waits for the other one, for [`TransferOptions::timeout`] at most: what that brought is verified
+    /// and not moved again.
     Awaited,
 }
 
@@ -212,8 +212,8 @@ pub struct TransferOptions {
     pub rate_limit: Option<u64>,
     /// `--timeout`: how long to wait for the other host once data has flowed, within [`TIMEOUT_RANGE`].
     pub timeout: Duration,
-    /// How long the other host may take until it speaks; `None` is as long as a person may need for a password.
-    /// `--timeout` sets both.
+    /// How long the other host may take until it speaks; `None` is as long as a person may need for a
+    /// password. `--timeout` sets both.
     pub opening: Option<Duration>,
     /// `--min-rate`: end a transfer that is slower than this.
     pub min_rate: Option<MinRate>,

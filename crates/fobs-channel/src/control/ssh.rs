@@ -47,8 +47,8 @@ const DISMISS_WAIT: Duration = Duration::from_secs(1);
 const WORDS_WAIT: Duration = Duration::from_millis(300);
 /// Characters of them that are shown.
 const WORDS_CHARS_SHOWN: usize = 400;
-/// What `ssh` says where an sshd that many log in to drops a connection before it says a word (`MaxStartups` of
-/// sshd_config(5)).
+/// What `ssh` says where an sshd that many log in to drops a connection before it says a word (`MaxStartups`
+/// of sshd_config(5)).
 const DROPPED: [&str; 4] = [
     "kex_exchange_identification",
     "Connection reset by peer",

@@ -1,5 +1,5 @@
-//! A reader that gives up at a time that another half of its channel sets: the pipe of a program has no timeout of
-//! its own.
+//! A reader that gives up at a time that the other half of its channel sets: the pipe of a program has no
+//! timeout of its own.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -79,8 +79,8 @@ pub fn connect(
 /// client has shown anything, and is returned. Cancellation ends every wait but name resolution.
 ///
 /// # Errors
-/// `Connect` where nothing that answers is reached, `Timeout` where that is for the limit, `Protocol` for what
-/// is no daemon, and those of `pin`.
+/// `Connect` where nothing that answers is reached, `Timeout` where that is for the limit, `Protocol` for
+/// what is no daemon, and those of `pin`.
 pub fn connect_within(
     dialed: &Dialed<'_>,
     identity: &Identity,

@@ -23,12 +23,12 @@ const WINDOW_VARIABLES: [&str; 3] = ["SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     pub(super) hint: Duration,
-    pub(super) limit: Limit,
+    pub(super) limit: SilenceLimit,
 }
 
 /// What ends the wait for the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(super) enum SilenceLimit {
     /// A person.
     None,
     /// So long without a first byte.
@@ -37,11 +37,11 @@ pub(super) enum Limit {
     Whole(Duration),
 }
 
-impl Limit {
+impl SilenceLimit {
     fn duration(self) -> Option<Duration> {
         match self {
-            Limit::None => None,
-            Limit::FirstByte(limit) | Limit::Whole(limit) => Some(limit),
+            SilenceLimit::None => None,
+            SilenceLimit::FirstByte(limit) | SilenceLimit::Whole(limit) => Some(limit),
         }
     }
 }
@@ -55,9 +55,9 @@ impl Patience {
                 || WINDOW_VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
         };
         let limit = match options.opening {
-            Some(limit) => Limit::Whole(limit),
-            None if attended() => Limit::None,
-            None => Limit::FirstByte(LIMIT),
+            Some(limit) => SilenceLimit::Whole(limit),
+            None if attended() => SilenceLimit::None,
+            None => SilenceLimit::FirstByte(LIMIT),
         };
         Patience { hint: HINT_AFTER, limit }
     }
@@ -68,8 +68,8 @@ impl Patience {
 pub struct Watch(#[expect(dead_code, reason = "its end is the signal")] mpsc::Sender<()>);
 
 impl SshProcess {
-    /// Watches for silence until the watch is dropped, or the first byte has come and that is all the limit is
-    /// about.
+    /// Watches for silence until the watch is dropped, or the first byte has come and the limit is about that
+    /// alone.
     pub fn watch(&self, patience: Patience, events: Arc<dyn EventSink>) -> Watch {
         let (sender, over) = mpsc::channel();
         let (child, head, gave_up) = (self.child.clone(), self.head.clone(), self.gave_up.clone());
@@ -80,7 +80,7 @@ impl SshProcess {
             while over.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
                 if !head.lock().unwrap_or_else(PoisonError::into_inner).is_nothing() {
                     hint = None;
-                    if !matches!(patience.limit, Limit::Whole(_)) {
+                    if !matches!(patience.limit, SilenceLimit::Whole(_)) {
                         return;
                     }
                 }

@@ -3,7 +3,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::super::frame;
-use super::patience::Limit;
+use super::patience::SilenceLimit;
 use super::*;
 use fobs_model::event::EventSink;
 use fobs_model::message::Message;
@@ -285,7 +285,7 @@ fn watched_hello(script: &str, patience: Patience) -> (Result<Hello>, Vec<String
 #[test]
 fn a_silent_side_gets_one_hint_and_then_an_end() {
     let limit = Duration::from_secs(1);
-    let patience = Patience { hint: limit / 2, limit: Limit::FirstByte(limit) };
+    let patience = Patience { hint: limit / 2, limit: SilenceLimit::FirstByte(limit) };
     let (outcome, notices) = watched_hello("exec sleep 1000", patience);
     let error = outcome.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
@@ -295,11 +295,11 @@ fn a_silent_side_gets_one_hint_and_then_an_end() {
 
 #[test]
 fn silence_without_a_limit_is_only_hinted_at() {
-    let patience = Patience { hint: Duration::from_millis(250), limit: Limit::None };
+    let patience = Patience { hint: Duration::from_millis(250), limit: SilenceLimit::None };
     let (outcome, notices) = watched_hello("sleep 1; exec cat", patience);
     assert!(outcome.is_ok());
     assert!(matches!(&notices[..], [hint] if hint.contains("Ctrl-C")), "{notices:?}");
-    let patience = Patience { hint: Duration::from_secs(600), limit: Limit::None };
+    let patience = Patience { hint: Duration::from_secs(600), limit: SilenceLimit::None };
     assert!(watched_hello("exec cat", patience).1.is_empty());
 }
 

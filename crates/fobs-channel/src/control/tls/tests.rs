@@ -1,4 +1,5 @@
 mod exchange;
+mod silence;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -355,16 +356,6 @@ fn what_cannot_be_reached_is_explained() {
     let error = connect("127.0.0.1", port, AddressFamily::V6, &identity, &CancelToken::new(), |_| Ok(()))
         .unwrap_err();
     assert!(error.message.contains("no IPv6 address"), "{error}");
-}
-
-#[test]
-fn a_chosen_timeout_ends_the_opening_of_a_silent_host() {
-    let (_silent, port) = listen();
-    let limit = Some(Duration::from_secs(1));
-    let dialed = Dialed { host: "127.0.0.1", port, family: AddressFamily::Any, limit };
-    let error = connect_within(&dialed, &Identity::generate(), &CancelToken::new(), |_| Ok(())).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Timeout, "{error}");
-    assert!(error.message.contains("for 1 s"), "{error}");
 }
 
 #[test]

@@ -89,8 +89,8 @@ impl Course {
         self.was_taken |= matches!(outcome, Err(error) if error.busy() == Some(Busy::Taken));
     }
 
-    /// The options after a wait for another copy into the same place: what that one brought is verified, and not
-    /// received again. A key that only writes may not compare, so what is sent is sent again.
+    /// The options after a wait for another copy into the same place: what that one brought is verified, and
+    /// not received again. A key that only writes may not compare, so what is sent is sent again.
     pub(in crate::client) fn after_a_wait<'a>(
         &self,
         options: &'a TransferOptions,
