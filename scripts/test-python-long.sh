@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The second tier of the Python package: 500 random sequences of calls beside fsspec's local files, a long life, and the
-# calls of other packages by URL. Uses the environment that test-bindings.sh has made. The arguments go to pytest.
+# The second tier of the Python package: 500 random sequences of calls beside fsspec's local files, as many beside
+# sshfs where it can mount, a long life, and the calls of other packages by URL. Uses the environment that
+# test-bindings.sh has made. The arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")

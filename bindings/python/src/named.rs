@@ -1,6 +1,6 @@
 //! What Python gives as text and bytes: options by name, and paths.
 
-use fobs::{Result, SshWords, TransferOptions};
+use fobs::{Result, SshWords, Taken, TransferOptions};
 
 /// Options by name, as text.
 pub(crate) type Named = Vec<(String, String)>;
@@ -12,5 +12,7 @@ pub(crate) fn with(mut options: TransferOptions, named: &Named) -> Result<Transf
     named.iter().try_for_each(|(name, value)| options.set(name, value))?;
     // Who reads the exception does not see the terminal.
     options.ssh.words = SshWords::ShownAndKept;
+    // Workers of one program fetch the same file into one cache.
+    options.taken = Taken::Awaited;
     Ok(options)
 }

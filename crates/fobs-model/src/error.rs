@@ -162,13 +162,15 @@ pub struct Error {
     busy: Option<Busy>,
 }
 
-/// That the other host had no room for a connection: the same may succeed in some seconds.
+/// That there was no room for a connection or a copy: the same may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
     /// It ended the connection before it said a word, which something else than a server may do, too.
     Closed,
     /// It said that it is full.
     Full,
+    /// Another copy into the destination is running.
+    Taken,
 }
 
 impl Error {
@@ -182,7 +184,7 @@ impl Error {
         Error { kind, message: message.into(), busy: None }
     }
 
-    /// Whether the other host was only busy.
+    /// Whether the other host or the destination was only busy.
     pub fn busy(&self) -> Option<Busy> {
         self.busy
     }

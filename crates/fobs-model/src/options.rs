@@ -158,6 +158,17 @@ pub enum NewKeys {
     Refused,
 }
 
+/// What becomes of a copy into a destination into which another one is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Taken {
+    /// It fails at once, and says who is at work.
+    #[default]
+    Refused,
+    /// It waits for the other one, for [`TransferOptions::timeout`] at most: what that brought is verified
+    /// and not moved again.
+    Awaited,
+}
+
 /// The slowest transfer that is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinRate {
@@ -201,6 +212,9 @@ pub struct TransferOptions {
     pub rate_limit: Option<u64>,
     /// `--timeout`: how long to wait for the other host once data has flowed, within [`TIMEOUT_RANGE`].
     pub timeout: Duration,
+    /// How long the other host may take until it speaks; `None` is as long as a person may need for a
+    /// password. `--timeout` sets both.
+    pub opening: Option<Duration>,
     /// `--min-rate`: end a transfer that is slower than this.
     pub min_rate: Option<MinRate>,
     /// `--ack-every`: new packets between acks; `None` is the receiver's default.
@@ -233,6 +247,8 @@ pub struct TransferOptions {
     pub known_hosts: Option<PathBuf>,
     /// What becomes of the key of a daemon that is not in that file.
     pub new_keys: NewKeys,
+    /// What becomes of a copy into a destination into which another one is running.
+    pub taken: Taken,
     /// A sync instead of a copy.
     pub sync: Option<Arc<sync::SyncOptions>>,
 }
@@ -254,6 +270,7 @@ impl Default for TransferOptions {
             loss_cause: JudgeMethod::On,
             rate_limit: None,
             timeout: ANSWER_WAIT,
+            opening: None,
             min_rate: None,
             ack_every: None,
             burst: None,
@@ -270,6 +287,7 @@ impl Default for TransferOptions {
             ssh: SshOptions::default(),
             known_hosts: None,
             new_keys: NewKeys::Pinned,
+            taken: Taken::Refused,
             sync: None,
         }
     }

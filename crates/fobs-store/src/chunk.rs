@@ -18,6 +18,13 @@ pub const TRAILER_LEN: usize = object::TRAILER_LEN as usize;
 /// The longest chunk, bytes.
 pub const CHUNK_LEN_MAX: usize = object::CHUNK_LEN_MAX as usize;
 
+/// Room for a chunk with up to `data_max` bytes of file data, bytes.
+pub const fn chunk_room(data_max: usize) -> usize {
+    data_max + RECORDS_MAX + TRAILER_LEN
+}
+
+const _: () = assert!(chunk_room(CHUNK_DATA_MAX) == CHUNK_LEN_MAX);
+
 /// Bit 0 of the trailer's flags: the body is zstd. No other bit is defined.
 const FLAG_ZSTD: u32 = 1;
 

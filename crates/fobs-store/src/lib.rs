@@ -76,7 +76,7 @@ mod tests;
 pub use anchor::{Purpose, anchor};
 pub use attributes::Attributes;
 pub use beneath::{Base, Links};
-pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
+pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, chunk_room};
 pub use destination::Above;
 pub use expand::{Expanded, at_home, expand, expand_here, may_stand_for, needs_expansion};
 pub use extraneous::{Deleted, Found};

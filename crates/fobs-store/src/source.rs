@@ -18,7 +18,7 @@ pub use self::removal::Removal;
 pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec, StartOverReason, StartedOver};
 use super::Item;
 use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
-use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};
+use super::chunk::{CHUNK_DATA_MAX, Encoding, Layout, RECORDS_MAX, chunk_room, digest};
 use super::compression::Compression;
 use super::identity::Identity;
 use super::input::Input;
@@ -286,10 +286,11 @@ impl Source {
         self.root.finish()
     }
 
-    /// Fills the next chunk into `buf`, of at least [`CHUNK_LEN_MAX`] bytes, with up to `data_max` bytes of
+    /// Fills the next chunk into `buf`, of at least [`chunk_room`] bytes, with up to `data_max` bytes of
     /// file data, from `GROUP` to `CHUNK_DATA_MAX`. Must not be called again after the final one.
     pub fn next_chunk(&mut self, buf: &mut [u8], data_max: usize) -> Result<FilledChunk> {
-        if self.finished || buf.len() < CHUNK_LEN_MAX {
+        let data_max = data_max.clamp(GROUP as usize, CHUNK_DATA_MAX);
+        if self.finished || buf.len() < chunk_room(data_max) {
             let message =
                 "next_chunk was called after the final chunk or with a small buffer; report this bug";
             return Err(Error::new(ErrorKind::Internal, message));
@@ -298,7 +299,6 @@ impl Source {
         self.holes = 0;
         self.begun_at = None;
         self.values.clear();
-        let data_max = data_max.clamp(GROUP as usize, CHUNK_DATA_MAX);
 
         let mut filled = FilledChunk::default();
         let mut data_len = 0;

@@ -7,9 +7,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
 use fobs_model::message::Complete;
 use fobs_model::text::hex;
-use fobs_store::{
-    CHUNK_LEN_MAX, Closing, FileDone, Sink, SinkEvent, SinkSummary, Source, VerifyError, verify,
-};
+use fobs_store::{Closing, FileDone, Sink, SinkEvent, SinkSummary, Source, VerifyError, chunk_room, verify};
 use fobs_sys::confine::{Errand, outside};
 
 /// Most file data of such an object, bytes. In base64 it is 87 kB, three flights of a TCP connection that
@@ -33,8 +31,8 @@ pub struct Filled {
 impl Filled {
     /// Reads a source, if all of it fits in `room` bytes. Else the source is of no use any more.
     pub fn all_of(mut source: Source, room: usize) -> Result<Option<Filled>> {
-        // Zeroed by the kernel as far as it is touched.
-        let mut chunk = vec![0; CHUNK_LEN_MAX];
+        // No more than is asked for: some allocators touch each page of what they give zeroed.
+        let mut chunk = vec![0; chunk_room(ASKED)];
         let filled = source.next_chunk(&mut chunk, ASKED)?;
         let is_small = filled.data_bytes <= DIRECT_DATA_MAX as u64;
         // What the users of both ends are to know goes with the messages of a whole session.

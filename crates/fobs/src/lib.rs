@@ -116,7 +116,7 @@ pub use fobs_model::options::{
     Access, AccountMap, AddressFamily, Carrier, Chatter, Chmod, CongestionControl, FileSystems, Follow,
     IdMapping, JudgeMethod, Location, NewKeys, Preserve, Priority, Privileges, PushBinary, Remote,
     Restriction, Rights, ServeOptions, ShellGrammar, SignedTicket, SshOptions, SshWords, SymbolicLinks,
-    TransferOptions, Unkept,
+    Taken, TransferOptions, Unkept,
 };
 pub use fobs_model::public_key::PublicKey;
 pub use fobs_model::walls::Walls;

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
-import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from . import _fobs
-from ._errors import DestinationError, SourceNotFoundError, SshError, TransferTimeoutError, UsageError
+from ._errors import DestinationError, SourceNotFoundError, TransferTimeoutError, UsageError
 from ._job import Job, OnProgress, transferred
 from ._options import Option, Options, named, resolved, seconds
 from ._types import Entry, Result, Ticket
@@ -40,9 +38,6 @@ T = TypeVar("T")
 
 # Longest object that is returned as bytes: what a server sends beyond it is refused.
 _BYTES_MAX = 1 << 40
-# Tries to open a session at a host that drops connections: about ten seconds in all.
-_TRIES = 7
-_BUSY = ("kex_exchange_identification", "Connection reset by peer", "Connection closed by", "Not allowed at this time")
 
 
 class Session:
@@ -59,34 +54,22 @@ class Session:
 
     def __init__(self, url: Path, **options: Unpack[Options]) -> None:
         self._prepare(url, options)
-        for pause in _pauses():
-            job = self._open()
-            try:
-                job.wait(timeout=self._patience)
-                return
-            except TimeoutError as error:
-                job._end()
-                raise self._silent(error) from None
-            except SshError as error:
-                if pause is None or not _is_busy(error):
-                    raise
-            time.sleep(pause)
+        job = self._open()
+        try:
+            job.wait(timeout=self._patience)
+        except TimeoutError as error:
+            job._end()
+            raise self._silent(error) from None
 
     @classmethod
     async def open_async(cls, url: Path, **options: Unpack[Options]) -> Session:
         """Opens a session without blocking the event loop."""
         session = cls.__new__(cls)
         session._prepare(url, options)
-        for pause in _pauses():
-            try:
-                await asyncio.wait_for(session._open()._wait_async(), session._patience)
-                break
-            except TimeoutError as error:
-                raise session._silent(error) from None
-            except SshError as error:
-                if pause is None or not _is_busy(error):
-                    raise
-            await asyncio.sleep(pause)
+        try:
+            await asyncio.wait_for(session._open()._wait_async(), session._patience)
+        except TimeoutError as error:
+            raise session._silent(error) from None
         return session
 
     def _prepare(self, url: Path, options: Any) -> None:
@@ -416,17 +399,6 @@ class Session:
         except DestinationError as error:
             if not (exist_ok and (await self.stat_async(name)).is_dir):
                 raise taken(error) from None
-
-
-def _pauses() -> list[float | None]:
-    """How long to wait between tries to open a session, in seconds; none follows the last one."""
-    # Apart from each other where many begin at once.
-    return [random.uniform(0.5, 1.0) * 0.2 * 2**number for number in range(_TRIES - 1)] + [None]
-
-
-def _is_busy(error: SshError) -> bool:
-    # An sshd that many log in to drops connections before it says a word (MaxStartups of sshd_config(5)).
-    return any(words in error.message for words in _BUSY)
 
 
 def _reopen(url: Path, options: Options) -> Session:

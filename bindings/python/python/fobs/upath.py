@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from upath import UPath
@@ -18,6 +19,16 @@ class FobsPath(UPath):  # type: ignore[misc]
     def _transform_init_args(cls, args: Any, protocol: str, storage_options: dict[str, Any]) -> Any:
         # Files of this host by their whole paths: another process or a later chdir finds the same ones.
         return super()._transform_init_args(args, protocol, resolved(storage_options))
+
+    def glob(self, pattern: str, **_: Any) -> Iterator[FobsPath]:
+        """What a pattern stands for below this path. Names keep their host, with a slash before it or without."""
+        base = self.path.strip("/")
+        for name in self.fs.glob(self.joinpath(pattern).path):
+            yield self.joinpath(name.lstrip("/").removeprefix(base).lstrip("/"))
+
+    def rglob(self, pattern: str, **_: Any) -> Iterator[FobsPath]:
+        """Likewise, in every directory below."""
+        return self.glob(f"**/{pattern}")
 
 
 class FobsSshPath(FobsPath):

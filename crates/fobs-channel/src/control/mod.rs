@@ -9,6 +9,7 @@ mod outlet;
 #[cfg(any(test, feature = "testing"))]
 pub mod pair;
 pub mod ssh;
+mod timed;
 pub mod tls;
 mod wiped;
 
@@ -28,6 +29,7 @@ pub use self::lane::{ChannelLane, DoorMailbox, Sent};
 use self::lane::{Inlet, lane};
 pub use self::lease::{Kept, Side as KeptSide};
 use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
+use self::timed::ReadDeadline;
 use self::wiped::WipedReader;
 use crate::secure::datagram::Cipher;
 use crate::secure::identity::PublicKey;
@@ -103,13 +105,24 @@ impl ControlChannel {
         carrier: Carrier,
         peer: Peer,
     ) -> ControlChannel {
-        let outlet = Arc::new(StreamOutlet::new(write));
+        ControlChannel::over_timed(read, ReadDeadline::default(), write, carrier, peer)
+    }
+
+    /// The same, where `read` gives up at a deadline.
+    fn over_timed(
+        read: impl Read + Send + 'static,
+        deadline: ReadDeadline,
+        write: impl Write + AsFd + Send + 'static,
+        carrier: Carrier,
+        peer: Peer,
+    ) -> ControlChannel {
+        let outlet = Arc::new(StreamOutlet::new(write, deadline));
         ControlChannel::new(Box::new(WipedReader::new(read)), outlet, None, carrier, peer)
     }
 
     /// From now on [`ControlReader::recv`] fails with `Timeout` at `deadline`, however the peer spreads its
-    /// bytes; `None` lets it wait for ever. Only TLS knows deadlines; over SSH this does nothing. Not for use
-    /// while another thread is in `recv`.
+    /// bytes; `None` lets it wait for ever. A server that ssh has started knows no deadline: it ends with its
+    /// client. Not for use while another thread is in `recv`.
     pub fn set_read_deadline(&self, deadline: Option<Instant>) {
         self.writer.outlet.set_read_deadline(deadline);
     }
@@ -346,7 +359,9 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
         return Ok(Hello { newest: None, features, ..ours });
     }
     // A reason that the peer sent before it closed explains more than the failed write.
-    channel.set_read_deadline(Some(Instant::now() + HELLO_WAIT));
+    if channel.carrier == Carrier::Daemon {
+        channel.set_read_deadline(Some(Instant::now() + HELLO_WAIT));
+    }
     let received = channel.reader.recv();
     channel.set_read_deadline(None);
     let problem = |kind, why: String| Err(named(&channel.peer.description, Error::new(kind, why)));

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use zeroize::Zeroize;
 
 use super::frame::FRAME_BYTES_MAX;
+use super::timed::ReadDeadline;
 
 /// Bytes that wait at most: two of the largest frames.
 const WAITING_MAX: usize = 2 * FRAME_BYTES_MAX;
@@ -171,19 +172,27 @@ pub(super) fn drain_to_close(mut drained: impl FnMut() -> io::Result<bool>) {
 }
 
 /// A stream that is ended by dropping it.
-pub(super) struct StreamOutlet<W>(Mutex<Option<(W, Waiting)>>);
+pub(super) struct StreamOutlet<W> {
+    state: Mutex<Option<(W, Waiting)>>,
+    /// Of the reader beside it, where that has one.
+    deadline: ReadDeadline,
+}
 
 impl<W: Write + AsFd + Send> StreamOutlet<W> {
-    pub(super) fn new(stream: W) -> StreamOutlet<W> {
-        StreamOutlet(Mutex::new(Some((stream, Waiting::default()))))
+    pub(super) fn new(stream: W, deadline: ReadDeadline) -> StreamOutlet<W> {
+        StreamOutlet { state: Mutex::new(Some((stream, Waiting::default()))), deadline }
     }
 
     fn state(&self) -> MutexGuard<'_, Option<(W, Waiting)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<W: Write + AsFd + Send> Outlet for StreamOutlet<W> {
+    fn set_read_deadline(&self, deadline: Option<Instant>) {
+        self.deadline.set(deadline);
+    }
+
     fn push(&self, frame: &[u8], load: Load) -> io::Result<Option<Mark>> {
         let mut state = self.state();
         let (_, waiting) = state.as_mut().ok_or(io::ErrorKind::NotConnected)?;

@@ -18,7 +18,6 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,9 +31,10 @@ pub use self::between::{FarRequest, copy_between};
 pub use self::patience::Patience;
 pub use self::push::connect_pushing;
 use self::words::Keep;
+use super::timed::{ReadDeadline, TimedReader};
 use super::{ControlChannel, Peer};
 use fobs_model::cancel::CancelToken;
-use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::error::{Busy, Error, ErrorKind, Result};
 use fobs_model::message::Hello;
 use fobs_model::options::{Carrier, Remote, ShellGrammar, SshWords, TransferOptions};
 use fobs_model::text::{printable, show};
@@ -47,6 +47,14 @@ const DISMISS_WAIT: Duration = Duration::from_secs(1);
 const WORDS_WAIT: Duration = Duration::from_millis(300);
 /// Characters of them that are shown.
 const WORDS_CHARS_SHOWN: usize = 400;
+/// What `ssh` says where an sshd that many log in to drops a connection before it says a word (`MaxStartups`
+/// of sshd_config(5)).
+const DROPPED: [&str; 4] = [
+    "kex_exchange_identification",
+    "Connection reset by peer",
+    "Connection closed by",
+    "Not allowed at this time",
+];
 /// How long to wait for the exit status that explains a failure. It is usually there already.
 const EXPLAIN_WAIT: Duration = Duration::from_secs(3);
 /// How long `ssh -G` may take; it reads files, and a `Match exec` in them may run programs.
@@ -81,8 +89,8 @@ pub struct SshProcess {
     fobs_path: String,
     /// The other side's first output.
     head: Arc<Mutex<Said>>,
-    /// Whether a [`Watch`] has ended it for its silence.
-    gave_up: Arc<AtomicBool>,
+    /// The silence for which a watch has ended it.
+    gave_up: Arc<Mutex<Option<Duration>>>,
     /// The last that `ssh` said, where that is kept.
     words: Arc<Mutex<Vec<u8>>>,
 }
@@ -97,7 +105,8 @@ pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession>
 struct Started {
     process: SshProcess,
     stdin: ChildStdin,
-    stdout: FromFirstFrame<ChildStdout>,
+    stdout: FromFirstFrame<TimedReader<ChildStdout>>,
+    deadline: ReadDeadline,
 }
 
 impl Started {
@@ -146,15 +155,18 @@ impl Started {
             gave_up: Arc::default(),
             words: Arc::default(),
         };
-        Ok(Started { process, stdin, stdout: FromFirstFrame::new(stdout, head) })
+        let deadline = ReadDeadline::default();
+        let stdout = FromFirstFrame::new(TimedReader::new(stdout, deadline.clone()), head);
+        Ok(Started { process, stdin, stdout, deadline })
     }
 
     /// From here on both sides send frames.
     fn into_session(self) -> SshSession {
-        let Started { process, stdin, stdout } = self;
+        let Started { process, stdin, stdout, deadline } = self;
         let peer =
             Peer { description: format!("{} via ssh", process.host), address: None, zone: 0, key: None };
-        SshSession { channel: ControlChannel::over(stdout, stdin, Carrier::Ssh, peer), process }
+        let channel = ControlChannel::over_timed(stdout, deadline, stdin, Carrier::Ssh, peer);
+        SshSession { channel, process }
     }
 }
 
@@ -214,13 +226,20 @@ impl SshProcess {
         move || drop(end(&child))
     }
 
+    /// That it was ended because the other side did not speak in time.
+    fn silence(&self) -> Option<Error> {
+        let limit = (*self.gave_up.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let (host, program, seconds) = (&self.host, &self.fobs_path, limit.as_secs_f64());
+        let message = format!(
+            "{host} did not begin to speak fobs within {seconds} s; try: ssh {host} {program} --version, or give a \
+             longer --timeout"
+        );
+        Some(Error::new(ErrorKind::Timeout, message))
+    }
+
     fn explain(&mut self, error: Error) -> Error {
-        if self.gave_up.load(Ordering::SeqCst) {
-            let (host, program) = (&self.host, &self.fobs_path);
-            let message = format!(
-                "{host} said nothing for too long, and nobody is here for ssh to ask; try: ssh {host} {program} --version"
-            );
-            return Error::new(ErrorKind::Timeout, message);
+        if let Some(silence) = self.silence() {
+            return silence;
         }
         let status = wait(&self.child, EXPLAIN_WAIT).ok().flatten();
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
@@ -245,9 +264,13 @@ impl SshProcess {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let said = printable(String::from_utf8_lossy(&words).trim(), WORDS_CHARS_SHOWN);
         if said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
-            error
+            return error;
+        }
+        let told = Error::new(error.kind, format!("{}; ssh said: {said}", error.message));
+        if error.kind == ErrorKind::Ssh && DROPPED.iter().any(|words| said.contains(words)) {
+            told.of_busy(Busy::Closed)
         } else {
-            Error::new(error.kind, format!("{}; ssh said: {said}", error.message))
+            told
         }
     }
 

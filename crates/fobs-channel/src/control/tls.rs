@@ -47,8 +47,23 @@ pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// Clients send shares for both, so a server of any release answers without another round trip.
 const KEY_EXCHANGES: [&dyn SupportedKxGroup; 2] = [X25519MLKEM768, X25519];
 
-/// Connects to a daemon. `pin` checks the server's proven key; its error ends the connection before the
-/// client has shown anything, and is returned. Cancellation ends every wait but name resolution.
+/// Where a client connects.
+#[derive(Debug, Clone, Copy)]
+pub struct Dialed<'d> {
+    /// The name or address.
+    pub host: &'d str,
+    /// The TCP port.
+    pub port: u16,
+    /// Which addresses of it.
+    pub family: AddressFamily,
+    /// How long all of it may take, where the user chose that.
+    pub limit: Option<Duration>,
+}
+
+/// As [`connect_within`], without a limit of the user's.
+///
+/// # Errors
+/// Its.
 pub fn connect(
     host: &str,
     port: u16,
@@ -57,21 +72,44 @@ pub fn connect(
     cancel: &CancelToken,
     pin: impl Fn(&PublicKey) -> Result<()>,
 ) -> Result<ControlChannel> {
-    let socket = connect_tcp(host, port, family, cancel)?;
+    connect_within(&Dialed { host, port, family, limit: None }, identity, cancel, pin)
+}
+
+/// Connects to a daemon. `pin` checks the server's proven key; its error ends the connection before the
+/// client has shown anything, and is returned. Cancellation ends every wait but name resolution.
+///
+/// # Errors
+/// `Connect` where nothing that answers is reached, `Timeout` where that is for the limit, `Protocol` for
+/// what is no daemon, and those of `pin`.
+pub fn connect_within(
+    dialed: &Dialed<'_>,
+    identity: &Identity,
+    cancel: &CancelToken,
+    pin: impl Fn(&PublicKey) -> Result<()>,
+) -> Result<ControlChannel> {
+    let Dialed { host, port, limit, .. } = *dialed;
+    let begun = Instant::now();
+    let socket = connect_tcp(dialed, cancel)?;
     let config = client_config(identity, &ALPNS).map_err(|error| unusable_identity(&error))?;
     // With raw keys a name proves nothing and none is sent, but the library wants one.
     let name = ServerName::try_from("fobs.invalid").map_err(|error| unusable_identity(&error))?;
     let connection =
         ClientConnection::new(Arc::new(config), name).map_err(|error| unusable_identity(&error))?;
     let description = format!("{host} via tls");
-    let deadline = Instant::now() + HANDSHAKE_WAIT;
+    let usual = Instant::now() + HANDSHAKE_WAIT;
+    let chosen = limit.map(|limit| begun + limit).filter(|chosen| *chosen < usual);
+    let (kind, wait) = match limit {
+        Some(limit) if chosen.is_some() => (ErrorKind::Timeout, limit),
+        _ => (ErrorKind::Connect, HANDSHAKE_WAIT),
+    };
+    let deadline = chosen.unwrap_or(usual);
     establish(connection.into(), socket, description, deadline, cancel, pin, |failure| {
         match failure {
         HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
-            ErrorKind::Connect,
+            kind,
             format!(
                 "{host} port {port} accepts connections but says nothing for {} s; is it fobs serve that listens there?",
-                HANDSHAKE_WAIT.as_secs()
+                wait.as_secs_f64()
             ),
         ),
         HandshakeFailure::Io(error) => Error::new(

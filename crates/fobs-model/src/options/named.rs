@@ -145,6 +145,7 @@ mod tests {
             assert_eq!(given.iter().filter(|(other, _)| *other == name).count(), 1, "{name}");
         }
         assert_eq!(options.timeout, Duration::from_millis(2500));
+        assert_eq!(options.opening, Some(options.timeout));
     }
 
     #[test]
@@ -205,6 +206,8 @@ mod tests {
             priority: _,
             rate_limit: _,
             timeout: _,
+            // Set by the row of `timeout`.
+            opening: _,
             min_rate: _,
             ack_every: _,
             burst: _,
@@ -219,6 +222,8 @@ mod tests {
             ssh: _,
             known_hosts: _,
             new_keys: _,
+            // Each program's own choice: a person is told, a program of many processes waits.
+            taken: _,
             // A type of its own at every caller.
             ticket: _,
             sync: _,

@@ -21,7 +21,7 @@ use crate::beneath::kind;
 use crate::held::is_shared;
 use crate::own::open_own;
 use fobs_filter::path::show;
-use fobs_model::error::{Error, ErrorKind};
+use fobs_model::error::{Busy, Error, ErrorKind};
 use fobs_model::name::Component;
 use fobs_model::options::Sight;
 
@@ -220,6 +220,7 @@ fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {
             by.unwrap_or_default()
         ),
     )
+    .of_busy(Busy::Taken)
 }
 
 /// Whether another user may make names in a directory.

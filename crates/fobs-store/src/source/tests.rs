@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::Base;
+use crate::chunk::CHUNK_LEN_MAX;
 
 /// A source of the one file `f`, which is open and of which nothing is read yet.
 fn opened(directory: &Path, content: &[u8]) -> Source {

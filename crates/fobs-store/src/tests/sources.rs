@@ -270,6 +270,19 @@ fn a_small_buffer_or_a_call_too_many_is_an_error() {
     assert!(source.next_chunk(&mut buf, CHUNK_DATA_MAX).is_err());
 }
 
+#[test]
+fn a_small_chunk_needs_no_more_room_than_it_may_take() {
+    let world = World::new();
+    let data = content(300_000, 5);
+    let file = world.write("f", &data);
+    let mut source = open(&[&file]);
+    let asked = 128 << 10;
+    let mut buf = vec![0; chunk_room(asked)];
+    assert!(source.next_chunk(&mut buf[1..], asked).is_err());
+    let first = source.next_chunk(&mut buf, asked).expect("a chunk");
+    assert_eq!((first.data_bytes, &buf[..asked]), (asked as u64, &data[..asked]));
+}
+
 /// What is known after the first chunk, which holds 256 KiB.
 fn known_at_first(mut source: Source) -> Known {
     let mut buf = vec![0; CHUNK_LEN_MAX];

@@ -1,10 +1,12 @@
 //! Trying again where a server had no room for a connection: it ended that before it said a word, or said
-//! that it is full. Nothing has happened at either end then.
+//! that it is full; or where another copy into the destination is running. Nothing has happened at either end
+//! then.
 
 use super::manner::Manner;
 use super::persist::{reason, rest};
 use fobs_model::error::{Busy, Error, Result};
 use fobs_model::event::Event;
+use fobs_model::options::{Taken, TransferOptions};
 use std::time::{Duration, Instant};
 
 /// How long a server that ends connections without a word is tried: what listens there may be no server, and
@@ -17,6 +19,8 @@ const FULL_WAIT: Duration = Duration::from_secs(60);
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// Longest pause. With 500 clients that wait, a server does 125 handshakes a second.
 const PAUSE_MAX: Duration = Duration::from_secs(4);
+/// The same for a destination that is taken, which is asked at the cost of a file that is opened.
+const TAKEN_PAUSE_MAX: Duration = Duration::from_millis(800);
 
 /// Makes attempts until the server has room for one, or for as long as it makes sense, which `--timeout`
 /// bounds.
@@ -24,7 +28,7 @@ pub(super) fn outlast<T>(manner: Manner<'_>, mut attempt: impl FnMut() -> Result
     let mut siege = Siege::new(Instant::now(), manner.options.timeout);
     loop {
         let error = match attempt() {
-            Err(error) if error.busy().is_some() && !manner.cancel.is_cancelled() => error,
+            Err(error) if may_pass(&error, manner.options) && !manner.cancel.is_cancelled() => error,
             outcome => return outcome,
         };
         match siege.after(&error, Instant::now(), random()) {
@@ -37,6 +41,15 @@ pub(super) fn outlast<T>(manner: Manner<'_>, mut attempt: impl FnMut() -> Result
             }
             Next::GiveUp => return Err(siege.gave_up(error, Instant::now())),
         }
+    }
+}
+
+/// Whether the same may succeed by waiting, and the user wants that.
+fn may_pass(error: &Error, options: &TransferOptions) -> bool {
+    match error.busy() {
+        None => false,
+        Some(Busy::Taken) => options.taken == Taken::Awaited,
+        Some(Busy::Closed | Busy::Full) => true,
     }
 }
 
@@ -69,8 +82,9 @@ impl Siege {
         let doubled = PAUSE_FIRST * 2_u32.pow(self.failures.min(16));
         let spread = 0.5 + f64::from(random) / f64::from(u32::MAX);
         self.failures = self.failures.saturating_add(1);
+        let longest = if error.busy() == Some(Busy::Taken) { TAKEN_PAUSE_MAX } else { PAUSE_MAX };
         // The last attempt comes at the end of the time.
-        Next::In(doubled.min(PAUSE_MAX).mul_f64(spread).min(left))
+        Next::In(doubled.min(longest).mul_f64(spread).min(left))
     }
 
     /// How long such a server is tried, from the first attempt on.
@@ -78,6 +92,7 @@ impl Siege {
         let patience = match error.busy() {
             Some(Busy::Full) => FULL_WAIT,
             Some(Busy::Closed) | None => CLOSED_WAIT,
+            Some(Busy::Taken) => self.timeout,
         };
         patience.min(self.timeout)
     }
@@ -107,7 +122,6 @@ mod tests {
     use fobs_model::cancel::CancelToken;
     use fobs_model::error::ErrorKind;
     use fobs_model::event::EventSink;
-    use fobs_model::options::TransferOptions;
     use std::sync::{Arc, Mutex};
     use std::thread;
 
@@ -155,6 +169,15 @@ mod tests {
 
     /// Lets a server have room after `failures` attempts, or have `error` end all.
     fn outlasts(failures: u32, error: &Error, cancel: &CancelToken) -> (Result<u32>, u32, Vec<String>) {
+        outlasts_with(&TransferOptions::default(), failures, error, cancel)
+    }
+
+    fn outlasts_with(
+        options: &TransferOptions,
+        failures: u32,
+        error: &Error,
+        cancel: &CancelToken,
+    ) -> (Result<u32>, u32, Vec<String>) {
         let told = Arc::new(Mutex::new(Vec::new()));
         let notices = told.clone();
         let events: Arc<dyn EventSink> = Arc::new(move |event| {
@@ -162,8 +185,8 @@ mod tests {
                 notices.lock().unwrap().push(line);
             }
         });
-        let (options, steering) = (TransferOptions::default(), Steering::new());
-        let manner = Manner { options: &options, events: &events, cancel, steering: &steering };
+        let steering = Steering::new();
+        let manner = Manner { options, events: &events, cancel, steering: &steering };
         let mut count = 0;
         let outcome = outlast(manner, || {
             count += 1;
@@ -181,6 +204,20 @@ mod tests {
         assert_eq!(told, ["it is busy: why; trying again for up to 20 s"]);
         let broken = Error::new(ErrorKind::Connect, "nothing listens there");
         assert_eq!(outlasts(3, &broken, &cancel), (Err(broken), 1, Vec::new()));
+    }
+
+    #[test]
+    fn a_taken_destination_is_waited_for_where_that_is_wanted() {
+        let cancel = CancelToken::new();
+        let taken = Error::new(ErrorKind::Destination, "it is taken; wait").of_busy(Busy::Taken);
+        assert_eq!(outlasts(3, &taken, &cancel), (Err(taken.clone()), 1, Vec::new()));
+        let timeout = Duration::from_secs(1);
+        let options = TransferOptions { taken: Taken::Awaited, timeout, ..TransferOptions::default() };
+        assert_eq!(outlasts_with(&options, 3, &taken, &cancel).0, Ok(4));
+        let (outcome, count, _) = outlasts_with(&options, u32::MAX, &taken, &cancel);
+        let error = outcome.unwrap_err();
+        assert!(count > 1 && error.message.contains("in all"), "{error}");
+        assert_eq!(error.busy(), Some(Busy::Taken));
     }
 
     #[test]

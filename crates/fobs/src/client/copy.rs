@@ -11,6 +11,7 @@ use super::resume::{directory_to_make, open_sink, transfer_id};
 use super::{Client, Done};
 use fobs_engine::{Steering, tell_abort};
 use fobs_model::cancel::CancelToken;
+use fobs_model::direction::TransferDirection;
 use fobs_model::error::Result;
 use fobs_model::event::{Event, EventSink, Outcome, Summary};
 use fobs_model::message::{PathRole, REUSE};
@@ -75,8 +76,12 @@ fn persistently(
         let left = course.left(options);
         let manner = Manner { options: &left, ..manner };
         let outcome = outlast(manner, || {
-            let reach = Reach { manner, caller: caller.as_deref_mut() };
-            copy_once(sources, destination, reach, &mut course)
+            let options = course.after_a_wait(manner.options, direction_to(destination));
+            let reach =
+                Reach { manner: Manner { options: &options, ..manner }, caller: caller.as_deref_mut() };
+            let outcome = copy_once(sources, destination, reach, &mut course);
+            course.note_taken(&outcome);
+            outcome
         });
         course.attempt(outcome)
     });
@@ -148,6 +153,14 @@ fn copy_once(
                 client.pull(paths, sink, course)
             })
         }
+    }
+}
+
+/// Which way the data goes.
+fn direction_to(destination: &Location) -> TransferDirection {
+    match destination {
+        Location::Remote(_) => TransferDirection::Push,
+        Location::Local(_) | Location::Stdio => TransferDirection::Pull,
     }
 }
 

@@ -116,12 +116,8 @@ fn greet_over_ssh(
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
     let (tried, push) = match options.ssh.push {
-        PushBinary::Never => {
-            (greeted(ssh::connect(remote, options)?, options.ssh.chatter, events, cancel), false)
-        }
-        PushBinary::IfMissing => {
-            (greeted(ssh::connect(remote, options)?, options.ssh.chatter, events, cancel), true)
-        }
+        PushBinary::Never => (greeted(ssh::connect(remote, options)?, options, events, cancel), false),
+        PushBinary::IfMissing => (greeted(ssh::connect(remote, options)?, options, events, cancel), true),
         PushBinary::Expected => return pushed(remote, options, events, cancel),
     };
     match tried {
@@ -138,21 +134,21 @@ fn pushed(
     events: &Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
-    greeted(ssh::connect_pushing(remote, options, events, cancel)?, options.ssh.chatter, events, cancel)
+    greeted(ssh::connect_pushing(remote, options, events, cancel)?, options, events, cancel)
 }
 
 fn greeted(
     mut session: ssh::SshSession,
-    told: Chatter,
+    options: &TransferOptions,
     events: &Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
     let hook = cancel.on_cancel(session.process.killer());
-    let watch = session.process.watch(ssh::Patience::usual(), events.clone());
+    let watch = session.process.watch(ssh::Patience::of(options), events.clone());
     let hello = session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
     drop(watch);
     let chatter = session.process.chatter();
-    if told == Chatter::Told && !chatter.is_empty() {
+    if options.ssh.chatter == Chatter::Told && !chatter.is_empty() {
         let host = &session.channel.peer.description;
         events.event(Event::Notice(format!("{host}: before fobs spoke there, this came: {chatter}")));
     }
@@ -188,9 +184,11 @@ fn connect_daemon(
         }
         None => default_identity(&remote.host)?,
     };
+    let (host, family, limit) = (remote.host.as_str(), options.address_family, options.opening);
+    let dialed = tls::Dialed { host, port, family, limit };
     if let Some(ticket) = &options.ticket {
         // Its issuer is known by the ticket, and nobody is pinned.
-        return tls::connect(&remote.host, port, options.address_family, &identity, cancel, |key| {
+        return tls::connect_within(&dialed, &identity, cancel, |key| {
             if *key == ticket.key {
                 Ok(())
             } else {
@@ -204,7 +202,7 @@ fn connect_daemon(
         Some(path) => KnownHosts::at(path),
         None => KnownHosts::default_location()?,
     };
-    tls::connect(&remote.host, port, options.address_family, &identity, cancel, |key| {
+    tls::connect_within(&dialed, &identity, cancel, |key| {
         if options.new_keys == NewKeys::Refused {
             return known_hosts.check_known(&remote.host, port, key);
         }

@@ -10,6 +10,7 @@ use crate::direct::Filled;
 use fobs_channel::control::{ControlChannel, Kept, KeptSide, ssh};
 use fobs_channel::secure::identity::PublicKey;
 use fobs_model::cancel::{CancelHook, CancelToken};
+use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, Summary};
 use fobs_model::message::{ByteRange, Hello, Message, REUSE, Reuse};
@@ -39,6 +40,13 @@ pub enum Task<'t> {
 }
 
 impl Task<'_> {
+    fn direction(&self) -> TransferDirection {
+        match self {
+            Task::Push { .. } => TransferDirection::Push,
+            Task::Pull { .. } => TransferDirection::Pull,
+        }
+    }
+
     fn run(&mut self, mut client: Client<'_>, remote: &Remote, course: &mut Course) -> Result<Done> {
         let is_kept = client.reuse.keep;
         match self {
@@ -141,7 +149,13 @@ impl Caller {
         course.steering = manner.steering.clone();
         let tell = |interlude: Interlude<'_>| manner.events.event(Event::Notice(interlude.to_string()));
         let done = persist(manner.options.timeout, manner.cancel, tell, || {
-            let outcome = outlast(manner, || self.attempt(&mut task, manner, &mut course));
+            let direction = task.direction();
+            let outcome = outlast(manner, || {
+                let options = course.after_a_wait(manner.options, direction);
+                let outcome = self.attempt(&mut task, Manner { options: &options, ..manner }, &mut course);
+                course.note_taken(&outcome);
+                outcome
+            });
             course.attempt(outcome)
         });
         done.map_err(|error| course.advise(error, manner.options)).map(|(done, _)| course.add_up(done))

@@ -39,6 +39,11 @@ class FobsFile(AbstractBufferedFile):  # type: ignore[misc]
             raise FileError(f"{self.path!r} has become shorter since it was opened; open it again")
         return found
 
+    def seek(self, loc: int, whence: int = 0) -> int:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        return int(super().seek(loc, whence))
+
     def __del__(self) -> None:
         # Nothing of it is anywhere but here.
         self.closed = True

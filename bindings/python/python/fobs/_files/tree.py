@@ -236,7 +236,13 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
             depth = None if maxdepth is None else depth - deep + maxdepth
         only_dirs = text.endswith("/")
         top = root or ("/" if path.startswith("/") else "")
-        found = await self._find(form + (top or "."), maxdepth=depth, withdirs=withdirs, detail=True)
+        try:
+            found = await self._find(form + (top or "."), maxdepth=depth, withdirs=withdirs, detail=True)
+        except PermissionError:
+            if "**" in path or not top:
+                raise
+            # A directory that may not be listed may be none of those that are meant.
+            found = await self._by_parts(form + top, rest.split("/"))
         if not top:
             # Relative to the home directory there, as the pattern is.
             found = {form + normal(name.removeprefix(form)): info for name, info in found.items()}
@@ -249,6 +255,24 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
             if pattern.match(name + "/" if slashed and info["type"] == "directory" else name)
         }
         return kept if detail else list(kept)
+
+    async def _by_parts(self, top: str, parts: list[str]) -> dict[str, Any]:
+        """What a pattern may stand for below a directory, listing no more than it names."""
+        level: dict[str, Any] = {top: None}
+        for at, part in enumerate(parts):
+            matches, below_it = re.compile(glob_translate(part)), {}
+            for directory in level:
+                if not has_magic(part):
+                    name = below(directory, part)
+                    if await self._lexists(name):
+                        below_it[name] = await self._info(name)
+                    continue
+                for info in await self._ls(directory, detail=True):
+                    is_meant = matches.match(info["name"].rpartition("/")[2])
+                    if is_meant and (at + 1 == len(parts) or info["type"] == "directory"):
+                        below_it[info["name"]] = info
+            level = below_it
+        return level
 
     async def _expand_path(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, assume_literal: bool = False

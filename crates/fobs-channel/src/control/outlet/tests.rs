@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 fn pair() -> (StreamOutlet<UnixStream>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    (StreamOutlet::new(ours), theirs)
+    (StreamOutlet::new(ours, ReadDeadline::default()), theirs)
 }
 
 /// Pushes frames until the stream takes no more and the memory is full; their number.

@@ -2,9 +2,9 @@
 
 use super::{SshProcess, end, locked};
 use fobs_model::event::{Event, EventSink};
+use fobs_model::options::TransferOptions;
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -19,20 +19,47 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// With one of these set, ssh may ask in a window.
 const WINDOW_VARIABLES: [&str; 3] = ["SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"];
 
-/// How long to wait for the first byte from the other side.
+/// How long to wait for the other side.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     pub(super) hint: Duration,
-    pub(super) limit: Option<Duration>,
+    pub(super) limit: SilenceLimit,
+}
+
+/// What ends the wait for the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SilenceLimit {
+    /// A person.
+    None,
+    /// So long without a first byte.
+    FirstByte(Duration),
+    /// So long without the end of what is watched, whatever has come: the user's choice.
+    Whole(Duration),
+}
+
+impl SilenceLimit {
+    fn duration(self) -> Option<Duration> {
+        match self {
+            SilenceLimit::None => None,
+            SilenceLimit::FirstByte(limit) | SilenceLimit::Whole(limit) => Some(limit),
+        }
+    }
 }
 
 impl Patience {
-    /// A limit only where nobody can be asked. A person may take any time over a password, a code or a touch
-    /// of a key, and ssh shows only some of these waits.
-    pub fn usual() -> Patience {
-        let attended = File::open("/dev/tty").is_ok()
-            || WINDOW_VARIABLES.iter().any(|name| std::env::var_os(name).is_some());
-        Patience { hint: HINT_AFTER, limit: (!attended).then_some(LIMIT) }
+    /// The user's limit, or one only where nobody can be asked. A person may take any time over a password, a
+    /// code or a touch of a key, and ssh shows only some of these waits.
+    pub fn of(options: &TransferOptions) -> Patience {
+        let attended = || {
+            File::open("/dev/tty").is_ok()
+                || WINDOW_VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
+        };
+        let limit = match options.opening {
+            Some(limit) => SilenceLimit::Whole(limit),
+            None if attended() => SilenceLimit::None,
+            None => SilenceLimit::FirstByte(LIMIT),
+        };
+        Patience { hint: HINT_AFTER, limit }
     }
 }
 
@@ -41,16 +68,22 @@ impl Patience {
 pub struct Watch(#[expect(dead_code, reason = "its end is the signal")] mpsc::Sender<()>);
 
 impl SshProcess {
-    /// Watches for silence until the first byte has come or the watch is dropped.
+    /// Watches for silence until the watch is dropped, or the first byte has come and the limit is about that
+    /// alone.
     pub fn watch(&self, patience: Patience, events: Arc<dyn EventSink>) -> Watch {
         let (sender, over) = mpsc::channel();
         let (child, head, gave_up) = (self.child.clone(), self.head.clone(), self.gave_up.clone());
         let hint = self.hint(patience);
+        let limit = patience.limit.duration();
         let look = move || {
             let (mut silent, mut hint) = (Duration::ZERO, Some(hint));
-            while over.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout)
-                && head.lock().unwrap_or_else(PoisonError::into_inner).is_nothing()
-            {
+            while over.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if !head.lock().unwrap_or_else(PoisonError::into_inner).is_nothing() {
+                    hint = None;
+                    if !matches!(patience.limit, SilenceLimit::Whole(_)) {
+                        return;
+                    }
+                }
                 if asks_on_the_terminal(locked(&child).id()) {
                     silent = Duration::ZERO;
                     continue;
@@ -61,8 +94,8 @@ impl SshProcess {
                 {
                     events.event(Event::Notice(hint));
                 }
-                if patience.limit.is_some_and(|limit| silent >= limit) {
-                    gave_up.store(true, Ordering::SeqCst);
+                if limit.is_some_and(|limit| silent >= limit) {
+                    *gave_up.lock().unwrap_or_else(PoisonError::into_inner) = limit;
                     drop(end(&child));
                     return;
                 }
@@ -75,7 +108,7 @@ impl SshProcess {
 
     fn hint(&self, patience: Patience) -> String {
         let (host, program, seconds) = (&self.host, &self.fobs_path, patience.hint.as_secs());
-        let end = match patience.limit {
+        let end = match patience.limit.duration() {
             None => "Ctrl-C ends the wait".to_owned(),
             Some(limit) => format!("the wait ends after {} s", limit.as_secs()),
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::binary::{Machine, find, places};
-use super::{SshProcess, SshSession, Started};
+use super::{Patience, SshProcess, SshSession, Started};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink};
@@ -57,7 +57,11 @@ pub fn connect_pushing(
 ) -> Result<SshSession> {
     let mut started = Started::start(remote, options, &command())?;
     let _hook = cancel.on_cancel(started.process.killer());
-    match converse(&mut started, events, &places) {
+    let watch = started.process.watch(Patience::of(options), events.clone());
+    let words = heard(&mut started);
+    // How long sending takes is the path's affair.
+    drop(watch);
+    match words.and_then(|words| converse(&mut started, &words, events, &places)) {
         Ok(()) => Ok(started.into_session()),
         Err(error) => Err(cancel.explain(started.process.blame(error, cancel))),
     }
@@ -69,14 +73,14 @@ fn command() -> String {
     format!("exec sh -c '{script}'")
 }
 
-/// Up to the last line before frames.
+/// From the first words of the script up to the last line before frames.
 fn converse(
     started: &mut Started,
+    words: &[String],
     events: &Arc<dyn EventSink>,
     places: &dyn Fn(Machine) -> Vec<PathBuf>,
 ) -> Result<()> {
     let host = started.process.host.clone();
-    let words = heard(started)?;
     let machine = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["installed"] => return Ok(()),
         ["arch", "Linux", word] => Machine::named(word),
@@ -86,7 +90,7 @@ fn converse(
     let Some((machine, program)) = found else {
         // The shell there ends with this; whether it hears it does not matter.
         let _ = without_sigpipe(|| started.stdin.write_all(b"none 0\n"));
-        return Err(no_program(&host, &words, machine));
+        return Err(no_program(&host, words, machine));
     };
     let (bytes, hash) = measure(&program)?;
     let asked = format!("{hash} {bytes}\n");
@@ -182,6 +186,9 @@ fn unreadable(program: &Path, error: &io::Error) -> Error {
 fn ended(process: &mut SshProcess) -> Error {
     /// How long `ssh` may take to end after its output did.
     const WAIT: Duration = Duration::from_secs(3);
+    if let Some(silence) = process.silence() {
+        return silence;
+    }
     let host = &process.host;
     let code = super::wait(&process.child, WAIT).ok().flatten().and_then(|status| status.code());
     match code {

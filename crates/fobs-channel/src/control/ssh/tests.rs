@@ -3,7 +3,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::super::frame;
+use super::patience::SilenceLimit;
 use super::*;
+use fobs_model::event::EventSink;
 use fobs_model::message::Message;
 use fobs_model::options::{AddressFamily, ShellGrammar};
 
@@ -259,7 +261,7 @@ fn a_dropped_session_leaves_no_process() {
 #[derive(Default)]
 struct Notices(Mutex<Vec<String>>);
 
-impl fobs_model::event::EventSink for Notices {
+impl EventSink for Notices {
     fn event(&self, event: fobs_model::event::Event) {
         if let fobs_model::event::Event::Notice(line) = event {
             self.0.lock().unwrap().push(line);
@@ -283,7 +285,7 @@ fn watched_hello(script: &str, patience: Patience) -> (Result<Hello>, Vec<String
 #[test]
 fn a_silent_side_gets_one_hint_and_then_an_end() {
     let limit = Duration::from_secs(1);
-    let patience = Patience { hint: limit / 2, limit: Some(limit) };
+    let patience = Patience { hint: limit / 2, limit: SilenceLimit::FirstByte(limit) };
     let (outcome, notices) = watched_hello("exec sleep 1000", patience);
     let error = outcome.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
@@ -293,12 +295,29 @@ fn a_silent_side_gets_one_hint_and_then_an_end() {
 
 #[test]
 fn silence_without_a_limit_is_only_hinted_at() {
-    let patience = Patience { hint: Duration::from_millis(250), limit: None };
+    let patience = Patience { hint: Duration::from_millis(250), limit: SilenceLimit::None };
     let (outcome, notices) = watched_hello("sleep 1; exec cat", patience);
     assert!(outcome.is_ok());
     assert!(matches!(&notices[..], [hint] if hint.contains("Ctrl-C")), "{notices:?}");
-    let patience = Patience { hint: Duration::from_secs(600), limit: None };
+    let patience = Patience { hint: Duration::from_secs(600), limit: SilenceLimit::None };
     assert!(watched_hello("exec cat", patience).1.is_empty());
+}
+
+#[test]
+fn a_chosen_timeout_ends_the_opening_whatever_was_said() {
+    let opening = Some(Duration::from_secs(1));
+    for script in ["exec sleep 1000", "echo Welcome; exec sleep 1000", "printf '\\0\\0\\0'; exec sleep 1000"]
+    {
+        let patience = Patience::of(&TransferOptions { opening, ..TransferOptions::default() });
+        let error = watched_hello(script, patience).0.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Timeout, "{script}: {error}");
+        assert!(error.message.contains("within 1 s"), "{error}");
+        let directory = tempfile::tempdir().unwrap();
+        let options = TransferOptions { opening, ..fake_ssh(&directory, script) };
+        let events: Arc<dyn EventSink> = Arc::new(Notices::default());
+        let pushed = connect_pushing(&remote("far"), &options, &events, &CancelToken::new());
+        assert_eq!(pushed.unwrap_err().kind, ErrorKind::Timeout, "{script}");
+    }
 }
 
 #[test]

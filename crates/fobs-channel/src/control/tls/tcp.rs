@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::is_timeout;
+use super::{Dialed, is_timeout};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::AddressFamily;
@@ -29,13 +29,13 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_COUNT: u32 = 6;
 
 /// Tries the host's addresses in the resolver's order.
-pub(super) fn connect_tcp(
-    host: &str,
-    port: u16,
-    family: AddressFamily,
-    cancel: &CancelToken,
-) -> Result<TcpStream> {
-    let deadline = Instant::now() + CONNECT_WAIT;
+pub(super) fn connect_tcp(dialed: &Dialed<'_>, cancel: &CancelToken) -> Result<TcpStream> {
+    let Dialed { host, port, family, limit } = *dialed;
+    let (wait, silent) = match limit {
+        Some(limit) if limit < CONNECT_WAIT => (limit, ErrorKind::Timeout),
+        _ => (CONNECT_WAIT, ErrorKind::Connect),
+    };
+    let deadline = Instant::now() + wait;
     let cannot =
         |why: String| Error::new(ErrorKind::Connect, format!("cannot connect to {host} port {port}: {why}"));
     let name = host.to_owned();
@@ -63,10 +63,13 @@ pub(super) fn connect_tcp(
         None => {
             format!("the name has no {} address; leave out the choice of the family", family_name(family))
         }
-        Some(error) if is_timeout(&error) => format!(
-            "no answer within {} s; check that the host is up and that no firewall stands before TCP port {port}",
-            CONNECT_WAIT.as_secs()
-        ),
+        Some(error) if is_timeout(&error) => {
+            let why = format!(
+                "no answer within {} s; check that the host is up and that no firewall stands before TCP port {port}",
+                wait.as_secs_f64()
+            );
+            return Err(Error::new(silent, cannot(why).message));
+        }
         Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             "nothing listens there; check the port and that fobs serve runs".to_owned()
         }

@@ -1,4 +1,5 @@
 mod exchange;
+mod silence;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

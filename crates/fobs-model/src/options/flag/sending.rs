@@ -97,7 +97,7 @@ pub const SENDING: &[Row] = &[
         ])
         .library("rate")
         .side(Side::Sender),
-    Row::new("timeout", "TIME", Takes::Time(|it, time| it.timeout = time))
+    Row::new("timeout", "TIME", Takes::Time(|it, time| (it.timeout, it.opening) = (time, Some(time))))
         .help("How long to wait for the other host when the network fails [default: 10m]")
         .detail(
             "While the path is silent, both ends probe it and the copy goes on as soon as it is back, also if \

@@ -3,7 +3,8 @@
 use super::super::resume::advise;
 use super::{Attempt, Remedy};
 use fobs_engine::{Counted, Crawls, DeadControl, EndsAt, Endurance, Reporter, Steering};
-use fobs_model::error::{Error, Result};
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Busy, Error, Result};
 use fobs_model::event::Summary;
 use fobs_model::options::TransferOptions;
 use fobs_model::options::sync::{Delete, SyncOptions};
@@ -42,6 +43,8 @@ pub(in crate::client) struct Course {
     counted_before: Counted,
     /// What they deleted.
     deletions_before: u64,
+    /// Whether another copy into the destination was waited for.
+    was_taken: bool,
 }
 
 impl Course {
@@ -59,6 +62,7 @@ impl Course {
             bytes_before: 0,
             counted_before: Counted::default(),
             deletions_before: 0,
+            was_taken: false,
         }
     }
 
@@ -78,6 +82,29 @@ impl Course {
     pub(in crate::client) fn left<'a>(&self, options: &'a TransferOptions) -> Cow<'a, TransferOptions> {
         let deleted = self.deletions_before + self.reporter.as_ref().map_or(0, |it| it.deletions());
         left_to_delete(options, deleted)
+    }
+
+    /// Notes whether another copy into the destination is running.
+    pub(in crate::client) fn note_taken<T>(&mut self, outcome: &Result<T>) {
+        self.was_taken |= matches!(outcome, Err(error) if error.busy() == Some(Busy::Taken));
+    }
+
+    /// The options after a wait for another copy into the same place: what that one brought is verified, and
+    /// not received again. A key that only writes may not compare, so what is sent is sent again.
+    pub(in crate::client) fn after_a_wait<'a>(
+        &self,
+        options: &'a TransferOptions,
+        direction: TransferDirection,
+    ) -> Cow<'a, TransferOptions> {
+        let compares = self.was_taken
+            && direction == TransferDirection::Pull
+            && options.sync.is_none()
+            && !options.no_partial;
+        if compares {
+            Cow::Owned(TransferOptions { append_verify: true, ..options.clone() })
+        } else {
+            Cow::Borrowed(options)
+        }
     }
 
     /// Attempts that were set up.

@@ -86,7 +86,8 @@ impl Far {
             Event::Notice(notice) => notices.lock().expect("no panic under the lock").push(notice),
             other => panic!("{other:?}"),
         });
-        converse(&mut started, &events, &|machine| {
+        let words = heard(&mut started)?;
+        converse(&mut started, &words, &events, &|machine| {
             vec![self.path("program"), self.path("here").join(machine.file_name())]
         })
     }
