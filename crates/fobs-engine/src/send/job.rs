@@ -25,6 +25,8 @@ pub struct SendJob {
     pub source: Source,
     /// How to list it, where the receiver says what to send.
     pub survey: Option<ListingForm>,
+    /// Whether the receiver may list pieces of what it has (protocol 7.9).
+    pub delta: bool,
     /// The machine's configuration, without what the link knows.
     pub config: SenderConfig,
     /// How long silence and crawling are borne.

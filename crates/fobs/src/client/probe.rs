@@ -108,6 +108,7 @@ impl<'a> Ready<'a> {
             streams: None,
             source: Source::from_stream(Box::new(Zeros::new(time)), false)?,
             survey: None,
+            delta: false,
             config,
             endurance,
             deadline: None,
