@@ -2,6 +2,7 @@
 
 mod figures;
 mod forward;
+mod gauge;
 mod held;
 mod job;
 mod outbox;
@@ -37,11 +38,12 @@ use fobs_proto::session::{
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Rate, Timestamp};
-use fobs_store::delta::{Lists, NameKey};
+use fobs_store::delta::NameKey;
 use fobs_store::survey::Way;
 use fobs_store::{Known, Removal};
 use fobs_sys::Interest;
 use forward::forward;
+use gauge::Gauge;
 use held::{HeldChunk, HeldChunks};
 use outbox::{Outbox, Put};
 use std::sync::Arc;
@@ -61,6 +63,7 @@ struct Sending {
     letters: Receiver<ToSender>,
     grants: SyncSender<Grant>,
     held: HeldChunks,
+    gauge: Gauge,
     outbox: Outbox,
     known: Known,
     /// File data that the receiver has from an earlier run.
@@ -132,11 +135,8 @@ impl Sending {
         let docket = job.survey.map(|_| Docket::within(job.source.budget()));
         let mut source = job.source;
         let budget = source.budget().clone();
-        let lists = docket.as_ref().filter(|_| job.delta).map(|_| {
-            let lists = Lists::within(&budget);
-            source.match_with(lists.clone(), names);
-            lists
-        });
+        let met = (job.answered, &history);
+        let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), met);
         forward(job.reader, post.clone(), docket.clone().zip(Some(lists)), job.reporter.clone())?;
         let told = (job.writer.clone(), job.reporter.clone());
         let survey = docket.as_ref().zip(job.survey);
@@ -165,6 +165,7 @@ impl Sending {
             letters,
             grants,
             held: HeldChunks::within(&budget)?,
+            gauge,
             outbox: Outbox::new(),
             known: Known::default(),
             resumed_bytes: 0,
@@ -346,6 +347,7 @@ impl Sending {
         }
         self.held.give_back(done.buffer);
         self.reporter.add_bytes(done.data_bytes);
+        self.gauge.settled(self.link.clock().now(), done.len, self.machine.rtt().min());
         done.files.into_iter().for_each(|file| self.reporter.file_done(file));
     }
 
@@ -380,6 +382,7 @@ impl Sending {
         chunk.notice.into_iter().for_each(|text| self.reporter.notice_here(text));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };
+        self.gauge.leaves(self.link.clock().now(), self.policy.held(), patch.is_some());
         self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);
         self.held.push(HeldChunk {
             buffer,

@@ -17,7 +17,7 @@ mod streams;
 
 use crate::examine::walls_here;
 use crate::session::{
-    check_bases, cp_rules, listing_form, makes_deltas, pursuit, receiver_config, sender_config, sending_of,
+    check_bases, cp_rules, delta_of, listing_form, pursuit, receiver_config, sender_config, sending_of,
     summary, sync_survey,
 };
 pub(crate) use copy::copy;
@@ -125,7 +125,7 @@ impl Client<'_> {
             source,
             survey: (knows_survey && accept.survey)
                 .then(|| listing_form(sync, self.options.checksum, self.hello.has(PARTS))),
-            delta: makes_deltas(sync),
+            delta: delta_of(sync),
             config,
             endurance: course.endurance(self.options),
             deadline: pursuit(&sending),

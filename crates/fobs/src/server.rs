@@ -25,7 +25,7 @@ pub use wanted::{Wanted, Work};
 
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
-    check_bases, cp_rules, listing_form, makes_deltas, preserved, pursuit, receiver_config, sender_config,
+    check_bases, cp_rules, delta_of, listing_form, preserved, pursuit, receiver_config, sender_config,
     sync_survey,
 };
 use fobs_channel::control::ControlChannel;
@@ -258,7 +258,7 @@ fn send_pull(
         source,
         survey: (open.sync.is_some() || knows_survey && open.resuming.survey)
             .then(|| listing_form(open.sync.as_deref(), open.resuming.checksum, knows_parts)),
-        delta: makes_deltas(open.sync.as_deref()),
+        delta: delta_of(open.sync.as_deref()),
         config,
         endurance: Endurance::for_peer(open.timeout),
         deadline,

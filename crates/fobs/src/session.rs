@@ -78,7 +78,7 @@ pub(crate) fn sync_survey(
     privileges: Privileges,
     has: impl Fn(&str) -> bool,
 ) -> Result<Compare> {
-    let has_delta = makes_deltas(Some(&sync)) && has(DELTA);
+    let has_delta = sync.delta != Delta::Never && has(DELTA);
     let mut compare = Compare::for_sync(sink, sync, privileges)?;
     if !has(PARTS) {
         compare.doubt_empty_directories();
@@ -89,9 +89,9 @@ pub(crate) fn sync_survey(
     Ok(compare)
 }
 
-/// Whether what changed of a file may be sent in place of all of it.
-pub(crate) fn makes_deltas(sync: Option<&SyncOptions>) -> bool {
-    sync.is_some_and(|sync| sync.delta != Delta::Never)
+/// When what changed of a file is sent in place of all of it.
+pub(crate) fn delta_of(sync: Option<&SyncOptions>) -> Delta {
+    sync.map_or(Delta::Never, |sync| sync.delta)
 }
 
 /// What a listing has, for a receiver that knows of directories which were not looked at, or not.

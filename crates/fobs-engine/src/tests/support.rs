@@ -36,6 +36,7 @@ use fobs_model::error::{ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, FileError};
 use fobs_model::message::Sending;
 use fobs_model::options::Preserve;
+use fobs_model::options::sync::Delta;
 use fobs_store::survey::{Checksums, Compare, CompareBy, ListingForm, Rules};
 use fobs_store::{Base, Partial, Sink, SinkSpec, Source, SourceSpec};
 
@@ -176,7 +177,7 @@ impl Session {
             link: link(End::Sender, sender),
             source,
             survey: listing,
-            delta: spec.pieces.is_some(),
+            delta: spec.pieces.map_or(Delta::Never, |_| Delta::Always),
             config: sender_config(&auto, None, credit).unwrap(),
             endurance: spec.endurance,
             deadline: None,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cut::Average;
 use super::list::PieceList;
@@ -54,6 +54,10 @@ struct List {
     full: bool,
     /// How far the sender is in its own file.
     position: u64,
+    /// When its first part came.
+    began: Instant,
+    /// How much came afterwards, bytes, and until when.
+    timed: (u64, Instant),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +161,8 @@ impl Lists {
                 complete: false,
                 full: false,
                 position: 0,
+                began: Instant::now(),
+                timed: (0, Instant::now()),
             });
         }
         let Kept { lists, pieces: count, kept, .. } = &mut *state;
@@ -177,6 +183,9 @@ impl Lists {
             }
         }
         list.complete = last;
+        if !is_new {
+            list.timed = (list.end - first + list.timed.0, Instant::now());
+        }
         while state.pieces > PIECES_MAX {
             let forgot = state.lists.front_mut().is_some_and(List::forget_first);
             if !forgot {
@@ -241,6 +250,13 @@ impl Lists {
         let list = state.lists.iter_mut().find(|list| list.row == row)?;
         list.position = position;
         list.find(name, len, expected)
+    }
+
+    /// How much was listed of a row within which time, behind the first part; none where that is not known.
+    pub(super) fn listed(&self, row: u64) -> Option<(u64, Duration)> {
+        let state = self.lock();
+        let list = state.lists.iter().find(|list| list.row == row && list.timed.0 > 0)?;
+        Some((list.timed.0, list.timed.1.saturating_duration_since(list.began)))
     }
 
     /// The sender is past a row: lists up to it are of no use any more.

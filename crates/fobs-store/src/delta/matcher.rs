@@ -6,7 +6,9 @@ use std::time::Instant;
 use super::lists::{Coverage, Lists};
 use super::names::NameKey;
 use super::patch::PatchBuilder;
+use super::pays::{Pays, Way};
 use super::pieces::Pieces;
+use crate::chunk::CHUNK_DATA_MAX;
 
 /// How much of the basis must be listed ahead of the place that is sent, bytes: what moved towards the front
 /// by more is sent once more.
@@ -19,6 +21,7 @@ pub(crate) struct Matcher {
     row: u64,
     key: NameKey,
     lists: Lists,
+    pays: Pays,
     /// None before the list has begun, and once nothing more is looked for.
     pieces: Option<Pieces>,
     /// The piece that was looked at last, as far as it is not used.
@@ -40,11 +43,12 @@ struct Open {
 
 impl Matcher {
     /// For the file of a row.
-    pub(crate) fn new(row: u64, key: NameKey, lists: Lists) -> Matcher {
+    pub(crate) fn new(row: u64, (key, lists, pays): (NameKey, Lists, Pays)) -> Matcher {
         Matcher {
             row,
             key,
             lists,
+            pays,
             pieces: None,
             open: None,
             expected: None,
@@ -54,12 +58,12 @@ impl Matcher {
         }
     }
 
-    /// How much is listed for a chunk that may reach up to `until` in the file; waits until `end`, if given.
-    pub(crate) fn coverage(&self, until: u64, end: Option<Instant>) -> Coverage {
-        if self.over {
+    /// How much is listed for a chunk's data that begins at `from` in the file; waits until `end`, if given.
+    pub(crate) fn coverage(&self, from: u64, end: Option<Instant>) -> Coverage {
+        if self.over || self.pays.way(from) != Way::Delta {
             return Coverage::Complete;
         }
-        let enough = until.saturating_add(AHEAD);
+        let enough = from.saturating_add(CHUNK_DATA_MAX as u64 + AHEAD);
         match self.lists.coverage(self.row, enough, end) {
             Coverage::Until(covered) if covered >= enough => Coverage::Complete,
             coverage => coverage,
@@ -92,10 +96,16 @@ impl Matcher {
             return Some(open);
         }
         self.open = None;
-        if self.over || self.found == 0 && self.looked_at >= HOPE {
-            self.give_up();
-            return None;
+        let is_hopeless = self.found == 0 && self.looked_at >= HOPE;
+        match self.pays.way(at) {
+            Way::Delta if !self.over && !is_hopeless => {}
+            Way::Trial if !self.over => return None,
+            _ => {
+                self.give_up();
+                return None;
+            }
         }
+        let began = Instant::now();
         if self.pieces.is_none() {
             self.pieces = Some(Pieces::new(self.lists.average(self.row)?));
         }
@@ -117,6 +127,7 @@ impl Matcher {
         // No piece is longer than 256 KiB.
         let from = self.lists.find(self.row, (&name, len as u32), expected, at);
         self.looked_at += len as u64;
+        self.pays.looked_at(len as u64, from.is_some(), began.elapsed());
         if from.is_some() {
             self.found += len as u64;
         }
@@ -130,13 +141,22 @@ impl Matcher {
         if !self.over {
             self.over = true;
             self.pieces = None;
-            self.lists.pass(self.row);
+            self.pass();
         }
+    }
+}
+
+impl Matcher {
+    fn pass(&self) {
+        if let Some((bytes, time)) = self.lists.listed(self.row) {
+            self.pays.was_listed(bytes, time);
+        }
+        self.lists.pass(self.row);
     }
 }
 
 impl Drop for Matcher {
     fn drop(&mut self) {
-        self.lists.pass(self.row);
+        self.pass();
     }
 }

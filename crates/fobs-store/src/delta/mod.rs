@@ -14,6 +14,7 @@ mod matcher;
 mod names;
 mod offers;
 mod patch;
+mod pays;
 mod pieces;
 
 pub use cut::Average;
@@ -23,6 +24,7 @@ pub use lists::{Lists, ListsGuard};
 pub use names::MISLEADING;
 pub use names::{NameKey, PieceName};
 pub use offers::{BasisJob, Offers, Segment};
+pub use pays::Pays;
 
 pub(crate) use basis::basis_at;
 pub(crate) use lists::Coverage;

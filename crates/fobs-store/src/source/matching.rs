@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use super::Source;
 use super::surveyed::broken;
-use crate::chunk::CHUNK_DATA_MAX;
-use crate::delta::{Coverage, FILE_MIN, Lists, Matcher, NameKey};
+use crate::delta::{Coverage, FILE_MIN, Lists, Matcher, NameKey, Pays};
 use crate::input::Input;
 use crate::open_file::OpenFile;
 use fobs_model::error::Result;
@@ -14,16 +13,23 @@ use fobs_model::error::Result;
 pub(super) struct Matching {
     lists: Lists,
     key: NameKey,
+    pays: Pays,
     /// Rows that were decided.
     rows: u64,
     /// The row of the entry that begins, if its basis is listed.
     listed: Option<u64>,
 }
 
+impl Matching {
+    fn means(&self) -> (NameKey, Lists, Pays) {
+        (self.key.clone(), self.lists.clone(), self.pays.clone())
+    }
+}
+
 impl Source {
     /// From now on finds in its files what the receiver lists.
-    pub fn match_with(&mut self, lists: Lists, key: NameKey) {
-        self.matching = Some(Matching { lists, key, rows: 0, listed: None });
+    pub fn match_with(&mut self, lists: Lists, key: NameKey, pays: Pays) {
+        self.matching = Some(Matching { lists, key, pays, rows: 0, listed: None });
     }
 
     /// A row was decided; whether the receiver lists what it has of it.
@@ -37,9 +43,8 @@ impl Source {
     /// The file that begins, with what finds pieces in it.
     pub(super) fn matched(&self, mut file: OpenFile) -> OpenFile {
         let row = self.matching.as_ref().and_then(|matching| Some((matching, matching.listed?)));
-        file.matcher = row
-            .filter(|_| file.size >= FILE_MIN)
-            .map(|(matching, row)| Matcher::new(row, matching.key.clone(), matching.lists.clone()));
+        file.matcher =
+            row.filter(|_| file.size >= FILE_MIN).map(|(matching, row)| Matcher::new(row, matching.means()));
         file
     }
 }
@@ -51,7 +56,7 @@ impl OpenFile {
     /// The session is over.
     pub(super) fn is_covered(&self, end: Option<Instant>) -> Result<bool> {
         let (Some(matcher), Input::File(..)) = (&self.matcher, &self.input) else { return Ok(true) };
-        match matcher.coverage(self.tree.len().saturating_add(CHUNK_DATA_MAX as u64), end) {
+        match matcher.coverage(self.tree.len(), end) {
             Coverage::Complete => Ok(true),
             Coverage::Until(_) => Ok(false),
             Coverage::Broken => Err(broken()),

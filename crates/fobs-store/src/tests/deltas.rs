@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::delta::{Lists, MISLEADING, NameKey, Offers, Segment};
+use super::super::delta::{Lists, MISLEADING, NameKey, Offers, Pays, Segment};
 use super::super::survey::{Changes, Checksums, Compare, ListingForm, Parts, decode_batch};
 use super::super::*;
 use super::support::*;
-use fobs_model::options::sync::{Enter, SyncOptions};
+use fobs_model::options::sync::{self, Enter, SyncOptions};
 use fobs_model::options::{Overwrite, Preserve, Privileges, Sight, Stamps, Terms};
 
 const TOLD: ListingForm = ListingForm { checksums: Checksums::Omitted, parts: Parts::Told };
@@ -81,7 +81,7 @@ fn run(world: &World, play: Play<'_>) -> Delta {
         Compare::for_sync(&mut sink, options, Privileges::OfTheUser).expect("the options are possible");
     compare.offer(&mut sink);
     let (offers, lists) = (sink.offers(), Lists::within(source.budget()));
-    source.match_with(lists.clone(), play.key.clone());
+    source.match_with(lists.clone(), play.key.clone(), Pays::new(sync::Delta::Always));
     let (mut delta, answers) = (Delta::default(), Answers::default());
     let mut lister = source.survey(Box::new(answers.clone()), TOLD).expect("a tree");
     while let Some(batch) = lister.next_batch().expect("the source can be read") {
