@@ -24,6 +24,7 @@ use clap::{Parser, Subcommand};
 mod analyse;
 mod bench;
 mod crash;
+mod delta;
 mod diagnose;
 mod failure;
 mod flood;
@@ -55,6 +56,7 @@ enum Command {
     Diagnose(diagnose::Args),
     Bench(bench::Args),
     Trees(trees::Args),
+    Delta(delta::Args),
     Crash(crash::Args),
     Flood(flood::Args),
     Hostile(hostile::Args),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Diagnose(args) => diagnose::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Trees(args) => trees::main(&args),
+        Command::Delta(args) => delta::main(&args),
         Command::Crash(args) => crash::main(&args),
         Command::Flood(args) => flood::main(&args),
         Command::Hostile(args) => hostile::main(&args),

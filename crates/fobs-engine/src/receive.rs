@@ -16,10 +16,10 @@ use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
 use super::streams::Incoming;
-use super::survey::Answering;
+use super::survey::{Answering, Inbox, NamingBases};
 use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, Steering, thread, writer};
-use fobs_channel::control::ControlWriter;
+use fobs_channel::control::{ControlReader, ControlWriter};
 use fobs_model::cancel::CancelToken;
 use fobs_model::cause::RemedyAction;
 use fobs_model::error::Result;
@@ -30,6 +30,8 @@ use fobs_proto::receiver::{ChunkVerification, Receiver};
 use fobs_proto::session::{HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
 use fobs_proto::wire::{ACK_LEN_MAX, ACK_LEN_SMALL, Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
+use fobs_store::delta::NameKey;
+use fobs_store::survey::Compare;
 use fobs_store::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
 use fobs_sys::{Ecn, Interest, SendError};
 use intake::{Arrivals, Intake};
@@ -75,6 +77,8 @@ struct Receiving {
     asked_since: Option<Timestamp>,
     /// Decides while the session lasts.
     _answering: Option<Answering>,
+    /// Lists while the session lasts.
+    _naming: Option<NamingBases>,
     floor: Option<Floor>,
     control_watch: Option<ControlWatch>,
     news: Option<NewsWatch>,
@@ -115,30 +119,30 @@ pub fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     outcome
 }
 
+/// Takes listings to the survey, and every other message to the receiver.
+fn forward(reader: ControlReader, post: Post<ToReceiver>, mut inbox: Option<Inbox>) -> Result<()> {
+    forward_control(reader, post, ToReceiver::Control, move |message| match (message, &mut inbox) {
+        (Message::Listing { first, entries, last }, Some(inbox)) => inbox.take(first, entries.0, last),
+        (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
+        (message, _) => Routed::Deliver(message),
+    })
+}
+
 impl Receiving {
     /// Starts the threads and the machine; with the writer's thread.
     fn start(job: ReceiveJob) -> Result<(Receiving, JoinHandle<Option<Suspended>>)> {
         thread::be_punctual();
         job.writer.set_timeout(job.endurance.timeout);
+        let names = NameKey::new(job.link.keys.pieces());
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
-        let (answering, mut inbox) = match job.survey {
-            Some(compare) => {
-                let (writer, reporter) = (job.writer.clone(), job.reporter.clone());
-                Answering::start(compare, writer, post.clone(), reporter)
-                    .map(|(it, inbox)| (Some(it), Some(inbox)))?
-            }
-            None => (None, None),
-        };
-        forward_control(job.reader, post.clone(), ToReceiver::Control, move |message| {
-            match (message, &mut inbox) {
-                (Message::Listing { first, entries, last }, Some(inbox)) => {
-                    inbox.take(first, entries.0, last)
-                }
-                (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
-                (message, _) => Routed::Deliver(message),
-            }
-        })?;
+        let told = || (job.writer.clone(), job.reporter.clone());
+        let offers = job.survey.as_ref().and_then(Compare::offers);
+        let naming = offers.map(|offers| NamingBases::start(offers, names, told(), post.clone()));
+        let naming = naming.transpose()?;
+        let answering = job.survey.map(|compare| Answering::start(compare, told(), post.clone()));
+        let (answering, inbox) = answering.transpose()?.unzip();
+        forward(job.reader, post.clone(), inbox)?;
         let (streams, tried) = streams::start(job.streams, &link, &post)?;
         let mut sink = job.sink;
         let budget = sink.budget().clone();
@@ -174,6 +178,7 @@ impl Receiving {
             takeover,
             asked_since: None,
             _answering: answering,
+            _naming: naming,
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
             news: job.endurance.standstill(began),

@@ -1,6 +1,10 @@
 //! What a session reports: events to its caller, failed files and samples to its peer, and the final summary.
 
+mod counted;
+mod matched;
+
 use super::measure::Audience;
+pub use counted::Counted;
 use fobs_channel::control::ControlWriter;
 use fobs_model::cause::{RUNS_MAX, RemedyResult};
 use fobs_model::event::{Event, EventSink, FileError, Progress};
@@ -8,7 +12,6 @@ use fobs_model::measured::Measured;
 use fobs_model::message::{Bytes, Message, Standing};
 use fobs_model::options::STREAMS_MAX;
 use fobs_model::route::WayChange;
-use fobs_model::sample::SenderSample;
 use fobs_model::text::printable;
 use fobs_proto::Timestamp;
 use fobs_proto::session::RouteChange;
@@ -65,6 +68,9 @@ struct Tally {
     /// Whether the caller knows that the deadline will be missed.
     late_reported: bool,
     resumed: Resumed,
+    /// What came from files that this end had, bytes, and whether a patch of one was of no use.
+    matched: u64,
+    unusable: bool,
     started_over: u64,
     /// What this end keeps of a transfer that failed, bytes.
     suspended: Option<u64>,
@@ -75,39 +81,6 @@ struct Tally {
     deletions: u64,
     deletions_left: u64,
     counted: Option<Counted>,
-}
-
-/// What the sender counted in a session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// Data packets.
-    pub packets_sent: u64,
-    /// Those of them that were lost.
-    pub packets_lost: u64,
-    /// Datagrams that the receiver's kernel dropped at the socket.
-    pub socket_drops: u64,
-    /// Smallest round-trip time, 0 if unknown.
-    pub rtt_min_us: u64,
-}
-
-impl Counted {
-    fn of(sample: &SenderSample) -> Counted {
-        let SenderSample { packets_sent, packets_lost, socket_drops, rtt_min_us, .. } = *sample;
-        Counted { packets_sent, packets_lost, socket_drops, rtt_min_us }
-    }
-
-    /// The sum with those of another session. A peer's figures may be anything.
-    pub fn with(self, other: Counted) -> Counted {
-        Counted {
-            packets_sent: self.packets_sent.saturating_add(other.packets_sent),
-            packets_lost: self.packets_lost.saturating_add(other.packets_lost),
-            socket_drops: self.socket_drops.saturating_add(other.socket_drops),
-            rtt_min_us: match (self.rtt_min_us, other.rtt_min_us) {
-                (0, rtt) | (rtt, 0) => rtt,
-                (one, other) => one.min(other),
-            },
-        }
-    }
 }
 
 /// What an earlier run had stored.
@@ -139,6 +112,8 @@ impl Reporter {
                 verified_at: None,
                 crawls: Crawls::No,
                 resumed: Resumed::default(),
+                matched: 0,
+                unusable: false,
                 started_over: 0,
                 suspended: None,
                 deletions: 0,

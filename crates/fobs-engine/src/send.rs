@@ -1,6 +1,8 @@
 //! The sending thread: paces packets, takes acks, gives empty buffers to the reader.
 
 mod figures;
+mod forward;
+mod gauge;
 mod held;
 mod job;
 mod outbox;
@@ -13,8 +15,8 @@ pub use job::{SendJob, SendOutcome};
 
 use super::causes::Causes;
 use super::endurance::{ControlWatch, Floor, NewsWatch, Stake};
-use super::failure::{PeerName, aborted, closed_early, never_verified, unasked};
-use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, Routed, ToSender, forward_control};
+use super::failure::{PeerName, aborted, closed_early, never_verified};
+use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender};
 use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
 use super::measure::{Audience, Cap, SenderMeter};
 use super::meter::WorkMeter;
@@ -23,7 +25,7 @@ use super::survey::{Docket, Listing};
 use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, reader, thread};
 use crate::memory::history::RememberedPath;
-use fobs_channel::control::{ControlReader, ControlWriter};
+use fobs_channel::control::ControlWriter;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;
 use fobs_model::measured::Measured;
@@ -35,10 +37,13 @@ use fobs_proto::session::{
     SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
-use fobs_proto::{Rate, Timestamp};
+use fobs_proto::{ChunkId, Rate, Timestamp};
+use fobs_store::delta::NameKey;
 use fobs_store::survey::Way;
 use fobs_store::{Known, Removal};
 use fobs_sys::Interest;
+use forward::forward;
+use gauge::Gauge;
 use held::{HeldChunk, HeldChunks};
 use outbox::{Outbox, Put};
 use std::sync::Arc;
@@ -58,6 +63,7 @@ struct Sending {
     letters: Receiver<ToSender>,
     grants: SyncSender<Grant>,
     held: HeldChunks,
+    gauge: Gauge,
     outbox: Outbox,
     known: Known,
     /// File data that the receiver has from an earlier run.
@@ -119,42 +125,23 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
     Ok(SendOutcome { complete, finished, taught: sending.telemetry.causes.take_lessons() })
 }
 
-/// Takes decisions to the docket, and every other message to the sender.
-fn forward(
-    reader: ControlReader,
-    post: Post<ToSender>,
-    docket: Option<Docket>,
-    reporter: Arc<Reporter>,
-) -> Result<()> {
-    let routes = docket.map(|docket| (docket.guard(), docket));
-    forward_control(reader, post, ToSender::Control, move |message| match (message, &routes) {
-        (Message::Decisions { first, choices, last }, Some((_, docket))) => {
-            if !choices.0.is_empty() {
-                reporter.advance();
-            }
-            docket.decide(first, &choices.0, last).map_or_else(Routed::Broken, |()| Routed::Taken)
-        }
-        (Message::Decisions { .. }, None) => Routed::Broken(unasked("decisions")),
-        (message, _) => Routed::Deliver(message),
-    })
-}
-
 impl Sending {
     /// Starts the threads and the machine.
     fn start(job: SendJob, history: PathHistory) -> Result<Sending> {
         thread::be_punctual();
+        let names = NameKey::new(job.link.keys.pieces());
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
         let docket = job.survey.map(|_| Docket::within(job.source.budget()));
-        forward(job.reader, post.clone(), docket.clone(), job.reporter.clone())?;
         let mut source = job.source;
         let budget = source.budget().clone();
+        let met = (job.answered, &history);
+        let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), met);
+        forward(job.reader, post.clone(), docket.clone().zip(Some(lists)), job.reporter.clone())?;
+        let told = (job.writer.clone(), job.reporter.clone());
         let survey = docket.as_ref().zip(job.survey);
         let listing = survey
-            .map(|(docket, form)| {
-                let told = (job.writer.clone(), job.reporter.clone());
-                Listing::start(docket, &mut source, form, told, post.clone())
-            })
+            .map(|(docket, form)| Listing::start(docket, &mut source, form, told, post.clone()))
             .transpose()?;
         let (streams, routing, tried) =
             streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
@@ -178,6 +165,7 @@ impl Sending {
             letters,
             grants,
             held: HeldChunks::within(&budget)?,
+            gauge,
             outbox: Outbox::new(),
             known: Known::default(),
             resumed_bytes: 0,
@@ -359,6 +347,7 @@ impl Sending {
         }
         self.held.give_back(done.buffer);
         self.reporter.add_bytes(done.data_bytes);
+        self.gauge.settled(self.link.clock().now(), done.len, self.machine.rtt().min());
         done.files.into_iter().for_each(|file| self.reporter.file_done(file));
     }
 
@@ -366,7 +355,7 @@ impl Sending {
         for _ in 0..MAILBOX_MAX {
             let Ok(letter) = self.letters.try_recv() else { return Ok(()) };
             match letter {
-                ToSender::Filled(filled) => self.take_chunk(*filled),
+                ToSender::Filled(filled) => self.take_chunk(*filled)?,
                 ToSender::ReadFailed(error) => return Err(error),
                 ToSender::Control(event) => self.take_control(event)?,
             }
@@ -376,15 +365,16 @@ impl Sending {
         Ok(())
     }
 
-    fn take_chunk(&mut self, filled: Filled) {
+    fn take_chunk(&mut self, filled: Filled) -> Result<()> {
         let Filled { buffer, chunk, known, root, removal } = filled;
         self.known = known;
         self.root = root;
         self.removal = removal;
         chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
         let extent = if self.known.scan_complete { Extent::Whole } else { Extent::SoFar };
-        let read =
-            ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
+        let patch = chunk.patch.map(|patch| patch.chunk);
+        let len = patch.as_ref().map_or(chunk.len, Vec::len) as u32;
+        let read = ChunkRead { len, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
         self.resumed_bytes += chunk.resumed_bytes;
         self.reporter.resumed(chunk.resumed_bytes);
         chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
@@ -392,14 +382,16 @@ impl Sending {
         chunk.notice.into_iter().for_each(|text| self.reporter.notice_here(text));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };
+        self.gauge.leaves(self.link.clock().now(), self.policy.held(), patch.is_some());
         self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);
         self.held.push(HeldChunk {
             buffer,
-            len: read.len,
+            patch,
+            len: chunk.len as u32,
             data_bytes: chunk.data_bytes,
             files: chunk.files,
             first_file: chunk.first_file,
-        });
+        })
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
@@ -408,10 +400,7 @@ impl Sending {
         }
         match event {
             ControlEvent::Message(Message::Rejected { chunk, attempt }) => {
-                let rejection = self.policy.handle_rejected(&mut self.machine, chunk, attempt);
-                if let Rejection::Hopeless { tries } = rejection {
-                    return Err(never_verified(chunk, tries, self.held.first_file(chunk)));
-                }
+                self.send_again(chunk, attempt)?;
             }
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
             ControlEvent::Message(Message::Steer(wanted)) => self.steered.take(wanted),
@@ -437,6 +426,21 @@ impl Sending {
             ControlEvent::Closed(error) => return Err(closed_early(error)),
         }
         Ok(())
+    }
+
+    /// A chunk did not verify. One that left as a patch may be of a file that changed at the receiver: it is
+    /// sent whole, which counts as its first try.
+    fn send_again(&mut self, chunk: ChunkId, attempt: u8) -> Result<()> {
+        if let Some(len) = self.held.whole_len(chunk)
+            && self.machine.handle_unusable(chunk, attempt, len)
+        {
+            self.held.make_whole(chunk);
+            return Ok(());
+        }
+        match self.policy.handle_rejected(&mut self.machine, chunk, attempt) {
+            Rejection::Hopeless { tries } => Err(never_verified(chunk, tries, self.held.first_file(chunk))),
+            Rejection::Stale | Rejection::Again => Ok(()),
+        }
     }
 
     fn grant_buffers(&mut self) -> Result<()> {

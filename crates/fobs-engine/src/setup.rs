@@ -182,6 +182,7 @@ pub fn summary(
     Summary {
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
+        matched_bytes: complete.matched_bytes.min(complete.bytes),
         files: complete.files,
         others: complete.others,
         seconds,

@@ -4,6 +4,7 @@
 mod channel;
 mod control;
 mod datagrams;
+mod deltas;
 mod doors;
 mod ends;
 mod lane;

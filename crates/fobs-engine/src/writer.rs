@@ -9,15 +9,16 @@ use super::throttle::Throttle;
 use fobs_model::error::{Error, ErrorKind};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::ChunkVerification;
-use fobs_store::{Sink, SinkEvent, Suspended, Verified, VerifyError, needs_scratch, verify};
+use fobs_store::delta::Offers;
+use fobs_store::{Sink, SinkEvent, Suspended, Verified, VerifyError, is_patch, needs_scratch, verify_with};
 use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
-/// Checks a chunk; see [`verify`].
-type Check = fn(&[u8], &mut Vec<u8>) -> Result<Verified, VerifyError>;
+/// Checks a chunk; see [`verify_with`].
+type Check = fn(&[u8], &mut Vec<u8>, Option<&Offers>) -> Result<Verified, VerifyError>;
 
 struct Held {
     buffer: PageBuffer,
@@ -29,6 +30,8 @@ struct Held {
 
 struct Writer {
     sink: Sink,
+    /// What of this side's files a chunk may be a patch of.
+    offers: Option<Offers>,
     next: ChunkId,
     held: BTreeMap<ChunkId, Held>,
     scratch: Vec<u8>,
@@ -51,7 +54,7 @@ pub(super) fn start(
     reporter: Arc<Reporter>,
     meter: Arc<WorkMeter>,
 ) -> Result<JoinHandle<Option<Suspended>>, Error> {
-    start_with(sink, work, post, throttle, reporter, meter, verify)
+    start_with(sink, work, post, throttle, reporter, meter, verify_with)
 }
 
 fn start_with(
@@ -68,6 +71,7 @@ fn start_with(
         let _alarm = post.alarm(ToReceiver::StoreFailed);
         meter.attach();
         let mut writer = Writer {
+            offers: sink.offers(),
             sink,
             next: 0,
             held: BTreeMap::new(),
@@ -127,12 +131,12 @@ impl Writer {
         let verified = if chunk == self.next || needs_scratch(body) {
             None
         } else {
-            match (self.check)(body, &mut self.scratch) {
+            match (self.check)(body, &mut self.scratch, self.offers.as_ref()) {
                 Ok(verified) => {
                     self.report(chunk, ChunkVerification::Verified, verified.data_bytes());
                     Some(verified)
                 }
-                Err(error) => return self.reject(chunk, buffer, error),
+                Err(error) => return self.reject(chunk, (buffer, len), error),
             }
         };
         self.held.insert(chunk, Held { buffer, len, verified });
@@ -152,15 +156,16 @@ impl Writer {
         let body = &held.buffer[..held.len];
         let verified = match held.verified {
             Some(verified) => verified,
-            None => match (self.check)(body, &mut self.scratch) {
+            None => match (self.check)(body, &mut self.scratch, self.offers.as_ref()) {
                 Ok(verified) => {
                     self.report(chunk, ChunkVerification::Verified, verified.data_bytes());
                     verified
                 }
-                Err(error) => return self.reject(chunk, held.buffer, error).map(|()| false),
+                Err(error) => return self.reject(chunk, (held.buffer, held.len), error).map(|()| false),
             },
         };
         let (reporter, meter) = (&self.reporter, &self.meter);
+        reporter.matched(verified.copied_bytes());
         self.sink.apply(body, verified, &self.scratch, &mut |event| match event {
             SinkEvent::FileDone(file) => reporter.file_done(file),
             SinkEvent::FileFailed(error) => reporter.failed_here(error),
@@ -176,10 +181,18 @@ impl Writer {
     }
 
     /// The sender is to send it again, unless it would send the same.
-    fn reject(&mut self, chunk: ChunkId, buffer: PageBuffer, why: VerifyError) -> Result<(), Error> {
+    fn reject(
+        &mut self,
+        chunk: ChunkId,
+        (buffer, len): (PageBuffer, usize),
+        why: VerifyError,
+    ) -> Result<(), Error> {
         if why.is_of_another_version() {
             let message = format!("{why}; install the sender's version of fobs on this side too");
             return Err(Error::new(ErrorKind::Protocol, message));
+        }
+        if is_patch(&buffer[..len]) {
+            self.reporter.unusable_patch();
         }
         self.report(chunk, ChunkVerification::Mismatch, 0);
         self.post(ToReceiver::Returned { buffer });

@@ -127,6 +127,9 @@ pub struct Summary {
     pub bytes: u64,
     /// File bytes that were not sent, because an earlier run had stored and verified them.
     pub resumed_bytes: u64,
+    /// File bytes that were not sent, because the receiver had them in the file that was there.
+    #[serde(skip_serializing_if = "json::is_default")]
+    pub matched_bytes: u64,
     /// Files complete.
     pub files: u64,
     /// What else is in place.

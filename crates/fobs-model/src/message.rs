@@ -97,6 +97,19 @@ pub enum Message {
         /// Whether every row is decided.
         last: bool,
     },
+    /// Receiver: pieces of a file that stands where that of a row is to come (protocol 7.9).
+    Basis {
+        /// Number of the row.
+        row: u64,
+        /// Bytes of the file before them.
+        first: u64,
+        /// How long pieces are on average, as a power of two.
+        average: u8,
+        /// Length and name of each.
+        pieces: Bytes,
+        /// Whether no more follow.
+        last: bool,
+    },
     /// Receiver: this chunk, laid out for the `attempt`-th time, did not verify.
     Rejected {
         /// Chunk number.
@@ -245,6 +258,9 @@ pub struct Complete {
     /// File bytes that were not sent, because an earlier attempt had verified them.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub resumed_bytes: u64,
+    /// File bytes that came from what the receiver had (protocol 7.9).
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub matched_bytes: u64,
     /// What else is in place; none from an older program.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub others: OtherEntries,

@@ -25,8 +25,19 @@ pub const fn chunk_room(data_max: usize) -> usize {
 
 const _: () = assert!(chunk_room(CHUNK_DATA_MAX) == CHUNK_LEN_MAX);
 
-/// Bit 0 of the trailer's flags: the body is zstd. No other bit is defined.
+/// Bit 0 of the trailer's flags: the body is zstd.
 const FLAG_ZSTD: u32 = 1;
+/// Bit 1: the body is a patch (protocol 7.9), perhaps within zstd. No other bit is defined.
+const FLAG_PATCH: u32 = 2;
+
+/// What a chunk's body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Its data and its records.
+    Whole,
+    /// What makes them of files that the receiver has.
+    Patch,
+}
 
 /// How a chunk's body is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +57,8 @@ pub struct Layout {
     pub records_len: usize,
     /// How the body is stored.
     pub encoding: Encoding,
+    /// What it is.
+    pub form: Form,
     /// The expected digest of the chunk.
     pub digest: [u8; 32],
 }
@@ -62,16 +75,19 @@ impl Layout {
             |at: usize| u32::from_le_bytes([trailer[at], trailer[at + 1], trailer[at + 2], trailer[at + 3]]);
         let mut digest = [0; 32];
         digest.copy_from_slice(&trailer[12..]);
-        let encoding = match word(8) {
-            0 => Encoding::Plain,
-            FLAG_ZSTD => Encoding::Zstd,
-            _ => return Err("the chunk has flags that are not defined"),
-        };
-        let layout = Layout { data_len: word(0) as usize, records_len: word(4) as usize, encoding, digest };
+        let flags = word(8);
+        if flags & !(FLAG_ZSTD | FLAG_PATCH) != 0 {
+            return Err("the chunk has flags that are not defined");
+        }
+        let encoding = if flags & FLAG_ZSTD != 0 { Encoding::Zstd } else { Encoding::Plain };
+        let form = if flags & FLAG_PATCH != 0 { Form::Patch } else { Form::Whole };
+        let (data_len, records_len) = (word(0) as usize, word(4) as usize);
+        let layout = Layout { data_len, records_len, encoding, form, digest };
         if layout.data_len > CHUNK_DATA_MAX || layout.records_len > RECORDS_MAX {
             return Err("the chunk declares more than a chunk holds");
         }
-        if encoding == Encoding::Plain && body.len() != layout.body_len() {
+        let is_as_it_is = encoding == Encoding::Plain && form == Form::Whole;
+        if is_as_it_is && body.len() != layout.body_len() {
             return Err("the chunk is not as long as it declares");
         }
         if encoding == Encoding::Zstd && body.is_empty() {
@@ -82,10 +98,9 @@ impl Layout {
 
     /// Writes the trailer behind a stored body of `body_len` bytes and returns the chunk's length.
     pub fn encode(&self, chunk: &mut [u8], body_len: usize) -> usize {
-        let flags = match self.encoding {
-            Encoding::Plain => 0,
-            Encoding::Zstd => FLAG_ZSTD,
-        };
+        let zstd = if self.encoding == Encoding::Zstd { FLAG_ZSTD } else { 0 };
+        let patch = if self.form == Form::Patch { FLAG_PATCH } else { 0 };
+        let flags = zstd | patch;
         let trailer = &mut chunk[body_len..body_len + TRAILER_LEN];
         // Both lengths are at most 4 MiB.
         trailer[..4].copy_from_slice(&(self.data_len as u32).to_le_bytes());
@@ -204,8 +219,13 @@ mod tests {
 
     #[test]
     fn a_trailer_reads_back_as_written() {
-        for encoding in [Encoding::Plain, Encoding::Zstd] {
-            let layout = Layout { data_len: 3, records_len: 2, encoding, digest: [9; 32] };
+        for (encoding, form) in [
+            (Encoding::Plain, Form::Whole),
+            (Encoding::Zstd, Form::Whole),
+            (Encoding::Plain, Form::Patch),
+            (Encoding::Zstd, Form::Patch),
+        ] {
+            let layout = Layout { data_len: 3, records_len: 2, encoding, form, digest: [9; 32] };
             let mut chunk = [0; 5 + TRAILER_LEN];
             assert_eq!(layout.encode(&mut chunk, 5), chunk.len());
             assert_eq!(Layout::decode(&chunk), Ok((layout, &[0; 5][..])));
@@ -228,7 +248,8 @@ mod tests {
         assert!(chunk_with(u32::MAX, 11, 0, 10).is_err());
         assert!(chunk_with(CHUNK_DATA_MAX as u32 + 1, 0, 1, 10).is_err());
         assert!(chunk_with(0, RECORDS_MAX as u32 + 1, 1, 10).is_err());
-        assert!(chunk_with(10, 0, 2, 10).is_err());
+        assert!(chunk_with(10, 0, 4, 10).is_err());
+        assert!(chunk_with(9, 0, 2, 10).is_ok(), "a patch is of another length");
         assert!(chunk_with(0, 0, 0, CHUNK_LEN_MAX).is_err());
         assert!(Layout::decode(&[0; TRAILER_LEN - 1]).is_err());
     }

@@ -13,6 +13,7 @@
 //! ```text
 //!   walk, tree, view   what is there; names, pieces, expand answer requests about it
 //!   source, seal       entries to chunks; record is a line about one, chunk their layout
+//!   delta              chunks as patches of what the receiver has
 //!   survey             rows, choices, and the rules between them; extraneous is what a deletion finds
 //!   requested          which names may come at all; clearance which of them the survey allowed
 //!   verify, sink       chunks to files; destination, basis, backups, open_file, temporary are its parts
@@ -36,6 +37,7 @@ mod chunk;
 pub mod clean;
 mod clearance;
 mod compression;
+pub mod delta;
 mod destination;
 mod errno;
 pub mod expand;
@@ -97,10 +99,10 @@ pub use seal::{open_chunk, seal};
 pub use select::filter_of;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub use source::{
-    FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason, changed,
+    FilledChunk, Known, Part, Patch, Removal, Source, SourceShape, SourceSpec, StartOverReason, changed,
 };
 pub use trusted::{create_named, open_named};
-pub use verify::{Verified, VerifyError, needs_scratch, verify};
+pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};
 pub use walk::{means_contents, same_name, shape_of};
 
 /// An entry of a sync and what changes about it.

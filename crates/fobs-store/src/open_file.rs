@@ -9,6 +9,7 @@ use rustix::io::{Errno, pread};
 
 use super::attributes::{Collector, Part, hash_hole, may_have_holes, part_at};
 use super::beneath::sentence;
+use super::delta::{Matcher, PatchBuilder};
 use super::input::Input;
 use super::stamp::Stamp;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
@@ -33,8 +34,10 @@ pub(super) struct OpenFile {
     pub(super) tree: FileTree,
     /// The part that the receiver has from an earlier run, bytes.
     pub(super) resumed: u64,
-    input: Input,
+    pub(super) input: Input,
     holes: Holes,
+    /// Finds in it what the receiver has.
+    pub(super) matcher: Option<Matcher>,
 }
 
 /// What is read of a file at once.
@@ -83,13 +86,21 @@ impl OpenFile {
             Input::File(file, _) if sparse && may_have_holes(file) => Holes::Found { data_until: 0 },
             _ => Holes::Read,
         };
-        OpenFile { path, size, tree: FileTree::default(), resumed: 0, input, holes }
+        OpenFile { path, size, tree: FileTree::default(), resumed: 0, input, holes, matcher: None }
     }
 
     /// Goes on after the part that `tree` stands for, which the receiver has.
     pub(super) fn go_on(path: Vec<u8>, input: Input, size: u64, tree: FileTree, sparse: bool) -> OpenFile {
         let resumed = tree.len();
         OpenFile { tree, resumed, ..OpenFile::new(path, input, size, sparse) }
+    }
+
+    /// Says what the `len` bytes are made of that were read at `offset`, the next of a chunk's data.
+    pub(super) fn describe(&mut self, offset: u64, len: usize, to: &mut PatchBuilder) {
+        match (&mut self.matcher, &self.input) {
+            (Some(matcher), Input::File(file, _)) => matcher.cover(file, offset, len, to),
+            _ => to.new_bytes(len),
+        }
     }
 
     /// Reads until `room` is full or the file or its data ends, or takes a hole of at most `hole_max` bytes;

@@ -12,6 +12,7 @@ use super::basis::{Basis, Links};
 use super::beneath::{meta, sentence};
 use super::chunk::{Item, Items};
 use super::clearance::{Clearance, Gate};
+use super::delta::Offers;
 use super::destination::{Place, resolve};
 use super::identity::{Fingerprint, Identity, fingerprint};
 use super::journal::{Adoptions, Journal, NotKept, PartialFile, Suspended};
@@ -80,6 +81,8 @@ pub struct Sink {
     naming: Naming,
     /// For the user.
     notices: Vec<String>,
+    /// What the survey offers of what is there, where it does.
+    offers: Option<Offers>,
 }
 
 enum Target {
@@ -181,6 +184,7 @@ impl Sink {
             others: OtherEntries::default(),
             naming: Naming::default(),
             notices: Vec::new(),
+            offers: None,
         }
     }
 
@@ -277,6 +281,7 @@ impl Sink {
                     self.target.discard(file.storing);
                 }
                 self.forget(path);
+                self.has_ended(path);
                 events(SinkEvent::SourceFailed(FileError {
                     path: path.to_vec(),
                     message: reason.to_owned(),
@@ -368,6 +373,9 @@ impl Sink {
             return Err(protocol("a file's data comes out of order"));
         }
         file.tree.extend(data.len() as u64, tail, values).ok_or_else(mixed_up)?;
+        if let Some(offers) = &self.offers {
+            offers.stored(&file.path, file.tree.len());
+        }
         let written = match (&file.storing, &mut self.target) {
             (Storing::File(placing), Target::Tree(tree)) => {
                 placing.file.write(data, offset).map_err(|errno| tree.not_written(&file.path, errno))
@@ -386,6 +394,7 @@ impl Sink {
 
     fn end(&mut self, file: CurrentFile, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
         let CurrentFile { path, meta, attributes, fingerprint, tree, mut storing } = file;
+        self.has_ended(&path);
         let (bytes, root) = (tree.len(), tree.root());
         self.root.file(&path, &root);
         let stored = match (&mut storing, &mut self.target) {

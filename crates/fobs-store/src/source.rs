@@ -1,5 +1,6 @@
 //! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
 
+mod matching;
 mod range;
 mod reading;
 mod removal;
@@ -9,17 +10,19 @@ mod surveyed;
 
 use std::io::Read;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use blake3::hazmat::ChainingValue;
 
+use self::matching::Matching;
 pub use self::range::{Part, changed};
+use self::reading::stream_meta;
 pub use self::removal::Removal;
-pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec, StartOverReason, StartedOver};
+pub use self::spec::{FilledChunk, Known, Patch, SourceShape, SourceSpec, StartOverReason, StartedOver};
 use super::Item;
 use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
-use super::chunk::{CHUNK_DATA_MAX, Encoding, Layout, RECORDS_MAX, chunk_room, digest};
+use super::chunk::{CHUNK_DATA_MAX, Encoding, Form, Layout, RECORDS_MAX, chunk_room, digest};
 use super::compression::Compression;
+use super::delta::PatchBuilder;
 use super::identity::Identity;
 use super::input::Input;
 use super::open_file::OpenFile;
@@ -78,6 +81,9 @@ pub struct Source {
     compression: Option<Compression>,
     records: Vec<u8>,
     values: Vec<ChainingValue>,
+    /// What the chunk's data is made of, for a receiver that has some of it.
+    patch: PatchBuilder,
+    matching: Option<Matching>,
     root: TransferRoot,
     /// Files begun.
     files: u64,
@@ -244,6 +250,8 @@ impl Source {
             compression,
             records: Vec::new(),
             values: Vec::new(),
+            patch: PatchBuilder::default(),
+            matching: None,
             root: TransferRoot::default(),
             files: 0,
             bytes: 0,
@@ -299,6 +307,7 @@ impl Source {
         self.holes = 0;
         self.begun_at = None;
         self.values.clear();
+        self.patch.clear();
 
         let mut filled = FilledChunk::default();
         let mut data_len = 0;
@@ -309,6 +318,10 @@ impl Source {
                 // Data comes in whole groups or up to a file's end, so at least one group must fit.
                 // The same is true of holes.
                 Some(file) if data_max - data_len < GROUP as usize || HOLES_MAX - self.holes < GROUP => {
+                    self.file = Some(file);
+                    break;
+                }
+                Some(file) if !file.is_covered(None)? => {
                     self.file = Some(file);
                     break;
                 }
@@ -334,7 +347,7 @@ impl Source {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(filled.data_bytes).ok_or_else(beyond_the_limit)?;
         }
-        filled.len = self.seal(buf, data_len);
+        (filled.len, filled.patch) = self.seal(buf, data_len);
         Ok(filled)
     }
 
@@ -451,7 +464,8 @@ impl Source {
         let meta = self.told(meta);
         self.begin_records(&input);
         Record::File { path: &path, meta, size }.encode(&mut self.records);
-        self.file = Some(OpenFile::new(path, input, size, self.collector.preserve.sparse));
+        let file = OpenFile::new(path, input, size, self.collector.preserve.sparse);
+        self.file = Some(self.matched(file));
     }
 
     /// Begins the records of a file.
@@ -473,16 +487,6 @@ impl Source {
         let reason = bounded_reason(&failure.message);
         Record::Failed { path: &failure.path, reason }.encode(&mut self.records);
         filled.failures.push(failure);
-    }
-}
-
-/// Mode and time of a stream: those of a file written now.
-fn stream_meta() -> Meta {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Meta {
-        mode: 0o666,
-        mtime_s: i64::try_from(since_1970.as_secs()).unwrap_or(0),
-        mtime_ns: since_1970.subsec_nanos(),
     }
 }
 

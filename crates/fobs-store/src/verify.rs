@@ -5,7 +5,8 @@ use thiserror::Error;
 use zstd::bulk::Decompressor;
 
 use super::attributes::hash_hole;
-use super::chunk::{Encoding, Item, Items, Layout, digest};
+use super::chunk::{CHUNK_LEN_MAX, Encoding, Form, Item, Items, Layout, digest};
+use super::delta::{Offers, apply};
 use super::record::UNKNOWN_KIND;
 use super::tree_hash::hash_extent;
 
@@ -42,6 +43,8 @@ pub struct Verified {
     pub(super) values: Vec<ChainingValue>,
     /// Bytes of holes.
     holes: u64,
+    /// Bytes that came from what the receiver has.
+    copied: u64,
 }
 
 impl Verified {
@@ -50,11 +53,16 @@ impl Verified {
         self.layout.data_len as u64 + self.holes
     }
 
+    /// Those of them that came from what the receiver has.
+    pub fn copied_bytes(&self) -> u64 {
+        self.copied
+    }
+
     /// The chunk's body, data and records, from the chunk or from the scratch that it was verified with.
     pub(super) fn body<'a>(&self, chunk: &'a [u8], scratch: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-        let body = match self.layout.encoding {
-            Encoding::Plain => chunk,
-            Encoding::Zstd => scratch,
+        let body = match (self.layout.encoding, self.layout.form) {
+            (Encoding::Plain, Form::Whole) => chunk,
+            _ => scratch,
         };
         Some(body.get(..self.layout.body_len())?.split_at(self.layout.data_len))
     }
@@ -62,12 +70,31 @@ impl Verified {
 
 /// Checks a chunk independently of the others, hashes its extents and compares the digest. A compressed body
 /// is unpacked into `scratch`, which is at most as long as a chunk and is needed, with the chunk, for
-/// [`Sink::apply`](super::Sink::apply).
+/// [`Sink::apply`](super::Sink::apply). A patch is none of anything.
 pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyError> {
+    verify_with(chunk, scratch, None)
+}
+
+/// The same, of a chunk that may be a patch of what is offered.
+pub fn verify_with(
+    chunk: &[u8],
+    scratch: &mut Vec<u8>,
+    offers: Option<&Offers>,
+) -> Result<Verified, VerifyError> {
     let (layout, stored) = Layout::decode(chunk)?;
-    let body = match layout.encoding {
-        Encoding::Plain => stored,
-        Encoding::Zstd => decompress(stored, layout.body_len(), scratch)?,
+    let (mut copied, mut unpacked) = (Vec::new(), Vec::new());
+    let body = match (layout.encoding, layout.form) {
+        (Encoding::Plain, Form::Whole) => stored,
+        (Encoding::Zstd, Form::Whole) => decompress(stored, layout.body_len(), scratch)?,
+        (encoding, Form::Patch) => {
+            let patch = match encoding {
+                Encoding::Plain => stored,
+                Encoding::Zstd => decompress_any(stored, &mut unpacked)?,
+            };
+            let basis = |row| offers.and_then(|offers| offers.basis(row));
+            copied = apply(patch, (layout.data_len, layout.records_len), scratch, &basis)?;
+            &scratch[..layout.body_len()]
+        }
     };
     let (data, records) = body.split_at(layout.data_len);
     let (mut values, mut holes) = (Vec::new(), 0);
@@ -82,7 +109,11 @@ pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyErr
         }
     }
     if digest(layout.data_len, records, &values) == layout.digest {
-        Ok(Verified { layout, values, holes })
+        if let Some(offers) = offers {
+            copied.iter().for_each(|(row, bytes)| offers.used(*row, *bytes));
+        }
+        let copied = copied.iter().map(|(_, bytes)| bytes).sum();
+        Ok(Verified { layout, values, holes, copied })
     } else {
         Err(VerifyError::Mismatch)
     }
@@ -90,7 +121,23 @@ pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyErr
 
 /// Whether [`verify`] would unpack this chunk into its scratch.
 pub fn needs_scratch(chunk: &[u8]) -> bool {
-    Layout::decode(chunk).is_ok_and(|(layout, _)| layout.encoding == Encoding::Zstd)
+    Layout::decode(chunk)
+        .is_ok_and(|(layout, _)| layout.encoding == Encoding::Zstd || layout.form == Form::Patch)
+}
+
+/// Whether it is a patch, so that its whole chunk is worth another try.
+pub fn is_patch(chunk: &[u8]) -> bool {
+    Layout::decode(chunk).is_ok_and(|(layout, _)| layout.form == Form::Patch)
+}
+
+/// Unpacks a patch, of at most a chunk's length, which does not say how long it is.
+fn decompress_any<'a>(stored: &[u8], unpacked: &'a mut Vec<u8>) -> Result<&'a [u8], VerifyError> {
+    let no_memory = VerifyError::Malformed("there is no memory left to unpack a patch");
+    unpacked.try_reserve_exact(CHUNK_LEN_MAX).map_err(|_| no_memory)?;
+    Decompressor::new()
+        .and_then(|mut zstd| zstd.decompress_to_buffer(stored, unpacked))
+        .map_err(|_| VerifyError::Malformed("a compressed patch cannot be unpacked, or is too long"))?;
+    Ok(unpacked)
 }
 
 /// Unpacks exactly `len` bytes (at most a chunk's body) to the front of `scratch`.

@@ -17,8 +17,8 @@ mod streams;
 
 use crate::examine::walls_here;
 use crate::session::{
-    check_bases, cp_rules, listing_form, pursuit, receiver_config, sender_config, sending_of, summary,
-    sync_survey,
+    check_bases, cp_rules, delta_of, listing_form, pursuit, receiver_config, sender_config, sending_of,
+    summary, sync_survey,
 };
 pub(crate) use copy::copy;
 use copy::expands;
@@ -125,6 +125,7 @@ impl Client<'_> {
             source,
             survey: (knows_survey && accept.survey)
                 .then(|| listing_form(sync, self.options.checksum, self.hello.has(PARTS))),
+            delta: delta_of(sync),
             config,
             endurance: course.endurance(self.options),
             deadline: pursuit(&sending),
@@ -161,8 +162,8 @@ impl Client<'_> {
         check_bases(&sink, None)?;
         let survey = match &self.options.sync {
             Some(sync) => {
-                let tells_parts = self.hello.has(PARTS);
-                Some(sync_survey(&mut sink, sync.clone(), Privileges::OfTheUser, tells_parts)?)
+                let has = |feature: &str| self.hello.has(feature);
+                Some(sync_survey(&mut sink, sync.clone(), Privileges::OfTheUser, has)?)
             }
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };

@@ -25,7 +25,8 @@ pub use wanted::{Wanted, Work};
 
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
-    check_bases, cp_rules, listing_form, preserved, pursuit, receiver_config, sender_config, sync_survey,
+    check_bases, cp_rules, delta_of, listing_form, preserved, pursuit, receiver_config, sender_config,
+    sync_survey,
 };
 use fobs_channel::control::ControlChannel;
 use fobs_engine::memory::history::RememberedPath;
@@ -141,7 +142,7 @@ fn answer(
     }
     let granted = grant(&mut channel, &mut policy, &open, hello)?;
     match open.direction {
-        TransferDirection::Push => receive_push(channel, policy, open, granted, cancel),
+        TransferDirection::Push => receive_push(channel, policy, open, (granted, hello), cancel),
         TransferDirection::Pull => send_pull(channel, policy, open, granted, cancel),
     }
 }
@@ -159,10 +160,10 @@ fn receive_push(
     channel: ControlChannel,
     policy: Policy,
     open: Open,
-    granted: Granted,
+    (granted, peer): (Granted, &Hello),
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { answer, mut link, streams, knows_survey, knows_parts } = granted;
+    let Granted { answer, mut link, streams, knows_survey, .. } = granted;
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let wants_survey = resuming.survey;
@@ -182,7 +183,7 @@ fn receive_push(
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
-        Some(sync) => Some(sync_survey(&mut sink, sync, privileges, knows_parts)?),
+        Some(sync) => Some(sync_survey(&mut sink, sync, privileges, |feature| peer.has(feature))?),
         None => survey.then(|| Compare::new(&mut sink, rules)),
     };
     let limit_bps = policy.throttle.cap(None);
@@ -257,6 +258,7 @@ fn send_pull(
         source,
         survey: (open.sync.is_some() || knows_survey && open.resuming.survey)
             .then(|| listing_form(open.sync.as_deref(), open.resuming.checksum, knows_parts)),
+        delta: delta_of(open.sync.as_deref()),
         config,
         endurance: Endurance::for_peer(open.timeout),
         deadline,

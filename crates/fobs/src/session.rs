@@ -6,8 +6,8 @@ pub use fobs_engine::{
     tcp_tuning, transport_of, udp_options,
 };
 use fobs_model::error::Result;
-use fobs_model::message::{Hello, PATH_VALIDATION, Sending};
-use fobs_model::options::sync::{self, SyncOptions};
+use fobs_model::message::{DELTA, Hello, PARTS, PATH_VALIDATION, Sending};
+use fobs_model::options::sync::{self, Delta, SyncOptions};
 use fobs_model::options::{
     CongestionControl, FileSystems, Preserve, Priority, Privileges, TransferOptions, Transport,
 };
@@ -70,19 +70,28 @@ pub fn above(sync: Option<&SyncOptions>) -> Above {
     if sync.is_some_and(|sync| sync.make_path) { Above::Made } else { Above::Required }
 }
 
-/// What decides on the rows of a sync, from a sender that tells of directories which it has not looked at, or
-/// is too old for that.
+/// What decides on the rows of a sync, from a sender of which `has` tells what it can do: whether it tells of
+/// directories which it has not looked at, and finds in its files what this side has.
 pub(crate) fn sync_survey(
     sink: &mut Sink,
     sync: Arc<SyncOptions>,
     privileges: Privileges,
-    tells_parts: bool,
+    has: impl Fn(&str) -> bool,
 ) -> Result<Compare> {
+    let has_delta = sync.delta != Delta::Never && has(DELTA);
     let mut compare = Compare::for_sync(sink, sync, privileges)?;
-    if !tells_parts {
+    if !has(PARTS) {
         compare.doubt_empty_directories();
     }
+    if has_delta {
+        compare.offer(sink);
+    }
     Ok(compare)
+}
+
+/// When what changed of a file is sent in place of all of it.
+pub(crate) fn delta_of(sync: Option<&SyncOptions>) -> Delta {
+    sync.map_or(Delta::Never, |sync| sync.delta)
 }
 
 /// What a listing has, for a receiver that knows of directories which were not looked at, or not.

@@ -1,9 +1,9 @@
 //! `fobs-lab trees`: copies and syncs of trees over an emulated path, beside rsync or another `fobs`.
 
 mod forest;
-mod path;
+pub mod path;
 mod table;
-mod trial;
+pub mod trial;
 
 use std::fs;
 use std::io::Write;

@@ -119,10 +119,13 @@ impl SessionKeys {
         let labels = Labels::new(schedule, cipher);
         let failures = Failures::at_most(failures_max);
         let traffic = |direction: Direction| Ratchet::of(labels, labels.next(&extracted, direction.label()));
+        let mut pieces = [0; 32];
+        labels.fill(&extracted, "pieces", &mut pieces);
         let datagrams = DatagramKeys {
             sender: traffic(Direction::Sender),
             receiver: traffic(Direction::Receiver),
             failures: failures.clone(),
+            pieces,
         };
         let pass = StreamPass::new(labels, &extracted);
         let streams = match schedule {
@@ -141,9 +144,22 @@ pub struct DatagramKeys {
     sender: Ratchet,
     receiver: Ratchet,
     failures: Failures,
+    /// For names of pieces of files, which are no secret to either end.
+    pieces: [u8; 32],
 }
 
 impl DatagramKeys {
+    /// The key of the names of pieces (protocol 7.9).
+    pub fn pieces(&self) -> [u8; 32] {
+        self.pieces
+    }
+
+    /// The same with another key of those names.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn with_pieces(self, pieces: [u8; 32]) -> DatagramKeys {
+        DatagramKeys { pieces, ..self }
+    }
+
     /// Seals what the end that emits `ours` sends, and opens what it receives.
     pub fn of_end(self, ours: Direction) -> (Sealer, Opener) {
         let (ours, theirs) = match ours {

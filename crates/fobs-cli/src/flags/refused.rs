@@ -4,7 +4,7 @@ use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Standing, Takes, Use};
 
 use super::Chosen;
 
-const NO_DELTA: &str = "changed files are sent whole: there is no delta transfer";
+const NO_DELTA: &str = "a delta is made of the file of the same name";
 const NO_BASIS: &str = "files are compared with the destination and --link-dest only";
 const NO_LIST: &str = "there is no such output; give -i, -v, --stats or --json";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";

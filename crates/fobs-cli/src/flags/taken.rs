@@ -39,8 +39,12 @@ pub const TAKEN: &[Row] = &[
         text.splitn(2, ',').try_for_each(|name| one_of(name, &known))
     }),
     read("checksum-seed", BLAKE3, |_, text| number(text)),
-    read("block-size", "changed files are sent whole", |_, text| size(text).map(drop))
-        .on(&[SYNC.letter('B')]),
+    read(
+        "block-size",
+        "content decides where pieces of a file end; their length follows from its size",
+        |_, text| size(text).map(drop),
+    )
+    .on(&[SYNC.letter('B')]),
     read("compress-choice", "data is compressed with zstd", |it, text| {
         one_of(text, &["auto", "zstd", "lz4", "zlibx", "zlib", "none"])?;
         it.options.compress = text != "none";

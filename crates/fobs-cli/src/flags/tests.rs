@@ -70,6 +70,7 @@ fn sample(row: Row) -> &'static str {
         "memory" => "128MiB",
         "packet-size" => "8KiB",
         "chmod" => "go-w",
+        "delta" => "never",
         "rsh" => "ssh -p 2",
         "usermap" | "groupmap" => "*:nobody",
         "rsync-path" => "sudo rsync",

@@ -144,8 +144,12 @@ fn sentence(summary: &Summary) -> String {
         0 => String::new(),
         bytes => format!(" ({} of them by an earlier run)", show_bytes(bytes)),
     };
+    let matched = match summary.matched_bytes {
+        0 => String::new(),
+        bytes => format!(" ({} of them were there)", show_bytes(bytes)),
+    };
     format!(
-        "{}{}{failed}, {}{resumed} in {:.2} s{deadline}, {}{}, root {}",
+        "{}{}{failed}, {}{resumed}{matched} in {:.2} s{deadline}, {}{}, root {}",
         counted(summary.files, "file", "files"),
         others(&summary.others),
         show_bytes(summary.bytes),

@@ -85,9 +85,6 @@ fn report(chosen: &Chosen) -> Report {
 /// Refuses what cannot be combined.
 fn check(args: &SyncArgs) -> Result<()> {
     let given = &args.chosen.sync;
-    if given.whole_file == Some(false) {
-        return Err(usage("--no-whole-file is not built: changed files are sent whole"));
-    }
     if given.one_file_system > 1 {
         return Err(usage(
             "-xx is not built: directories on which a file system is mounted are made; give -x once",

@@ -128,15 +128,19 @@ impl Reporter for Lines {
 }
 
 fn statistics(summary: &Summary, counts: &Counts, human: u8) -> String {
+    let literal = summary.bytes.saturating_sub(summary.resumed_bytes).saturating_sub(summary.matched_bytes);
     format!(
         "\nNumber of created entries: {}\nNumber of deleted entries: {}\nNumber of files transferred: {}\n\
-         Total transferred file size: {} bytes\nBytes that an earlier run had stored: {}\nSeconds: {:.2}\n\
+         Total transferred file size: {} bytes\nBytes that an earlier run had stored: {}\n\
+         Literal data: {} bytes\nMatched data: {} bytes\nSeconds: {:.2}\n\
          Rate: {}\nEntries that failed: {}\n",
         figure(counts.created, human),
         figure(counts.deleted, human),
         figure(summary.files, human),
         figure(summary.bytes, human),
         figure(summary.resumed_bytes, human),
+        figure(literal, human),
+        figure(summary.matched_bytes, human),
         summary.seconds_total,
         show_rate(summary.goodput_bps),
         summary.errors.len(),

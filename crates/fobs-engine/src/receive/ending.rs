@@ -21,6 +21,7 @@ impl Receiving {
             files: summary.files + resumed.files,
             bytes: summary.bytes + resumed.files_bytes,
             resumed_bytes: resumed.bytes,
+            matched_bytes: self.reporter.matched_bytes(),
             others: summary.others,
             seconds: self
                 .arrivals

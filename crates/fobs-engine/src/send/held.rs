@@ -13,7 +13,9 @@ use std::ops::Range;
 /// A chunk: its bytes, and what is reported once it is verified.
 pub(super) struct HeldChunk {
     pub(super) buffer: PageBuffer,
-    /// Bytes on the wire.
+    /// The same chunk as a patch of what the receiver has, which leaves in its place until it is rejected.
+    pub(super) patch: Option<Vec<u8>>,
+    /// Bytes of the chunk in the buffer.
     pub(super) len: u32,
     pub(super) data_bytes: u64,
     pub(super) files: Vec<FileDone>,
@@ -56,14 +58,33 @@ impl HeldChunks {
         self.spare.push(buffer);
     }
 
-    pub(super) fn push(&mut self, chunk: HeldChunk) {
+    /// Takes a chunk.
+    ///
+    /// # Errors
+    /// The process has no room for its patch.
+    pub(super) fn push(&mut self, chunk: HeldChunk) -> Result<()> {
+        self.kept.grow(chunk.patch.as_ref().map_or(0, Vec::len))?;
         self.chunks.push_back(chunk);
+        Ok(())
+    }
+
+    /// The length of a chunk that leaves as a patch, as it is whole.
+    pub(super) fn whole_len(&self, chunk: ChunkId) -> Option<u32> {
+        self.get(chunk).filter(|held| held.patch.is_some()).map(|held| held.len)
+    }
+
+    /// From now on a chunk leaves whole.
+    pub(super) fn make_whole(&mut self, chunk: ChunkId) {
+        let place = chunk.checked_sub(self.base).and_then(|place| usize::try_from(place).ok());
+        let patch = place.and_then(|place| self.chunks.get_mut(place)?.patch.take());
+        self.kept.shrink(patch.map_or(0, |patch| patch.len()));
     }
 
     /// Takes out the oldest chunk.
     pub(super) fn pop(&mut self) -> Option<HeldChunk> {
-        let chunk = self.chunks.pop_front()?;
+        let mut chunk = self.chunks.pop_front()?;
         self.base += 1;
+        self.kept.shrink(chunk.patch.take().map_or(0, |patch| patch.len()));
         Some(chunk)
     }
 
@@ -78,7 +99,8 @@ impl HeldChunks {
 
     /// A range of a chunk; `None` if that is not held.
     pub(super) fn bytes(&self, chunk: ChunkId, range: Range<usize>) -> Option<&[u8]> {
-        self.get(chunk)?.buffer.get(range)
+        let held = self.get(chunk)?;
+        held.patch.as_deref().map_or_else(|| held.buffer.get(range.clone()), |patch| patch.get(range.clone()))
     }
 
     /// The first file with data in a chunk.
@@ -98,11 +120,13 @@ mod tests {
             let buffer = held.buffer().expect("memory");
             held.push(HeldChunk {
                 buffer,
+                patch: None,
                 len: 45,
                 data_bytes: 1,
                 files: Vec::new(),
                 first_file: Some(b"f".to_vec()),
-            });
+            })
+            .expect("room");
         }
         assert_eq!(held.bytes(1, 0..3).map(<[u8]>::len), Some(3));
         let done = held.pop().expect("the oldest");

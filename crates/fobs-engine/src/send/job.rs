@@ -7,6 +7,7 @@ use crate::{Endurance, LinkSetup, Reporter, Steering, Throttle};
 use fobs_channel::control::{ControlReader, ControlWriter};
 use fobs_model::cancel::CancelToken;
 use fobs_model::message::{Complete, Finished};
+use fobs_model::options::sync::Delta;
 use fobs_proto::congestion::Priority;
 use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::SenderConfig;
@@ -25,6 +26,8 @@ pub struct SendJob {
     pub source: Source,
     /// How to list it, where the receiver says what to send.
     pub survey: Option<ListingForm>,
+    /// When pieces that the receiver lists of what it has are of use (protocol 7.9); `Never`: it lists none.
+    pub delta: Delta,
     /// The machine's configuration, without what the link knows.
     pub config: SenderConfig,
     /// How long silence and crawling are borne.

@@ -10,6 +10,7 @@ use fobs_model::error::Result;
 use fobs_model::event::FileError;
 use fobs_model::message::{Bytes, Message};
 use fobs_store::StartOverReason;
+use fobs_store::delta::Offers;
 use fobs_store::survey::{CHOICES_LEN, Changes, Choice, Compare, Decision, Row, Way, decode_batch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,9 +66,8 @@ impl Answering {
     /// Answers with what `compare` decides.
     pub(crate) fn start(
         compare: Compare,
-        writer: ControlWriter,
+        (writer, reporter): (ControlWriter, Arc<Reporter>),
         post: Post<ToReceiver>,
-        reporter: Arc<Reporter>,
     ) -> Result<(Answering, Inbox)> {
         let (batches, waiting) = sync_channel(BATCHES_MAX);
         let budget = compare.budget().clone();
@@ -123,6 +123,7 @@ impl Answerer {
             }
             self.flush(last)?;
             if last {
+                self.compare.offers().iter().for_each(Offers::are_complete);
                 return Ok(());
             }
         }
@@ -131,7 +132,8 @@ impl Answerer {
 
     fn answer(&mut self, row: &Row) -> Result<()> {
         let ruling = self.compare.rule(row);
-        if self.compare.is_slow(&ruling) {
+        let waits = self.compare.offers().is_some_and(|offers| offers.are_full());
+        if waits || self.compare.is_slow(&ruling) {
             // What is decided already flows meanwhile.
             self.flush(false)?;
         }

@@ -1,13 +1,15 @@
 //! The survey's threads (protocol 7.8): `fobs-walk` lists at the sender, `fobs-survey` decides at the
-//! receiver.
+//! receiver, and `fobs-basis` lists there what of the files to come it has (7.9).
 
 mod answer;
+mod basis;
 mod docket;
 mod list;
 
 use fobs_model::error::{Error, ErrorKind};
 
-pub(super) use answer::Answering;
+pub(super) use answer::{Answering, Inbox};
+pub(super) use basis::NamingBases;
 pub(super) use docket::Docket;
 pub(super) use list::Listing;
 
@@ -16,7 +18,7 @@ pub(super) use list::Listing;
 const BATCHES_MAX: usize = 32;
 
 /// The peer violated the protocol.
-fn violation(what: &str) -> Error {
+pub(super) fn violation(what: &str) -> Error {
     Error::new(
         ErrorKind::Protocol,
         format!(

@@ -145,6 +145,7 @@ fn a_source_that_pauses_is_waited_for() {
         validation: VALIDATION,
         datagrams: None,
         messages: None,
+        pieces: None,
     });
     // Longer than a blocked path is borne with, and then a little in the middle.
     std::thread::sleep(UDP_SILENCE_MAX * 7 / 4);

@@ -25,6 +25,7 @@ fn into(writer: impl Write + Send + 'static, client: End) -> Session {
         validation: VALIDATION,
         datagrams: None,
         messages: None,
+        pieces: None,
     })
 }
 
@@ -84,6 +85,7 @@ fn a_thread_that_panics_ends_both_sides() {
         validation: VALIDATION,
         datagrams: None,
         messages: None,
+        pieces: None,
     });
     for sentence in session.expect_failure(ErrorKind::Internal) {
         assert!(sentence.contains("fobs-read"), "{sentence}");

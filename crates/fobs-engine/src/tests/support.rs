@@ -36,6 +36,7 @@ use fobs_model::error::{ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, FileError};
 use fobs_model::message::Sending;
 use fobs_model::options::Preserve;
+use fobs_model::options::sync::Delta;
 use fobs_store::survey::{Checksums, Compare, CompareBy, ListingForm, Rules};
 use fobs_store::{Base, Partial, Sink, SinkSpec, Source, SourceSpec};
 
@@ -74,6 +75,8 @@ pub struct Spec {
     /// What makes streams, and what the user chose.
     pub streams: Option<(Doors, TransportChoice)>,
     pub messages: Option<Messages>,
+    /// With a survey: the key of the names of pieces, where the receiver lists what it has.
+    pub pieces: Option<[u8; 32]>,
 }
 
 /// A running session.
@@ -156,12 +159,14 @@ impl Session {
         let called = relay.as_ref().map_or(server, |relay| relay.address);
         let link = |end: End, socket: UdpSocket| {
             let candidates = if end == spec.client { vec![called] } else { Vec::new() };
-            link_of(end, socket, candidates, spec.validation)
+            let link = link_of(end, socket, candidates, spec.validation);
+            let keys = link.keys.with_pieces(spec.pieces.unwrap_or([1; 32]));
+            LinkSetup { keys, ..link }
         };
         let (control, sender_channel, receiver_channel) = Control::start(spec.messages);
         let (at_sender, at_receiver) = (Reported::new(), Reported::new());
         let credit = if spec.client == End::Sender { CHUNKS_MAX } else { 0 };
-        let (source, sink, listing, compare) = surveyed(spec.source, spec.sink, spec.survey);
+        let (source, sink, listing, compare) = surveyed(spec.source, spec.sink, spec.survey, spec.pieces);
         let streams = |end| {
             let (doors, choice) = spec.streams.as_ref()?;
             Some(StreamSetup { choice: *choice, ..doors.setup(end) })
@@ -172,6 +177,7 @@ impl Session {
             link: link(End::Sender, sender),
             source,
             survey: listing,
+            delta: spec.pieces.map_or(Delta::Never, |_| Delta::Always),
             config: sender_config(&auto, None, credit).unwrap(),
             endurance: spec.endurance,
             deadline: None,
@@ -272,13 +278,17 @@ fn surveyed(
     mut source: Source,
     mut sink: Sink,
     rules: Option<Rules>,
+    pieces: Option<[u8; 32]>,
 ) -> (Source, Sink, Option<ListingForm>, Option<Compare>) {
     source.tell_identities();
     let listing = rules.map(|rules| match rules.compare {
         CompareBy::Content => Checksums::Listed.into(),
         CompareBy::Identity => Checksums::Omitted.into(),
     });
-    let compare = rules.map(|rules| Compare::new(&mut sink, rules));
+    let mut compare = rules.map(|rules| Compare::new(&mut sink, rules));
+    if let (Some(compare), Some(_)) = (&mut compare, pieces) {
+        compare.offer(&mut sink);
+    }
     (source, sink, listing, compare)
 }
 
@@ -372,6 +382,7 @@ impl World {
             datagrams: None,
             streams: None,
             messages: None,
+            pieces: None,
         }
     }
 

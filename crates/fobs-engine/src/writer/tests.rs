@@ -10,9 +10,9 @@ use std::sync::mpsc::sync_channel;
 
 static CHECKED: AtomicUsize = AtomicUsize::new(0);
 
-fn counting(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyError> {
+fn counting(chunk: &[u8], scratch: &mut Vec<u8>, offers: Option<&Offers>) -> Result<Verified, VerifyError> {
     CHECKED.fetch_add(1, Ordering::SeqCst);
-    verify(chunk, scratch)
+    verify_with(chunk, scratch, offers)
 }
 
 struct NoEvents;
@@ -63,7 +63,11 @@ fn early_compressed_chunks_are_verified_once() {
     world.expect_copied();
 }
 
-fn of_a_newer_version(_chunk: &[u8], _scratch: &mut Vec<u8>) -> Result<Verified, VerifyError> {
+fn of_a_newer_version(
+    _chunk: &[u8],
+    _scratch: &mut Vec<u8>,
+    _offers: Option<&Offers>,
+) -> Result<Verified, VerifyError> {
     Err(VerifyError::Malformed(UNKNOWN_KIND))
 }
 

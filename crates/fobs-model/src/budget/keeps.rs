@@ -19,6 +19,8 @@ pub enum Keeps {
     HardLinks,
     /// Batches of a listing, and decisions on them.
     Survey,
+    /// Pieces of files that the receiver has.
+    Pieces,
     /// Hashes of the names that the sources have in a directory.
     Seen,
     /// The listing of a directory that is looked through, or removed.
@@ -60,6 +62,7 @@ impl Keeps {
             Keeps::Subdirectories => ("the names of a directory's subdirectories", part),
             Keeps::HardLinks => ("the first names of hard links", part),
             Keeps::Survey => ("the listing and the decisions on it", part),
+            Keeps::Pieces => ("the pieces of what the receiver has", "sync with --whole-file"),
             Keeps::Seen | Keeps::Listing => ("the names in a directory", part),
             Keeps::Deletions => ("the names to delete", "run the sync again"),
             Keeps::Backups => ("the backups that were made", part),

@@ -39,6 +39,10 @@ pub const SETTLE: &str = "settle";
 /// The feature of a program that copies permissions of one to others (`--chmod=g=u`; protocol 7.8).
 pub const COPY_MODES: &str = "copy-modes";
 
+/// The feature of a program that lists what it has of a file, and takes a chunk as a patch of that; or finds
+/// that in its own file (protocol 7.9).
+pub const DELTA: &str = "delta";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -58,6 +62,7 @@ pub const FEATURES: &[&str] = &[
     PARTS,
     SETTLE,
     COPY_MODES,
+    DELTA,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

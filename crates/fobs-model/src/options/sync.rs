@@ -47,6 +47,9 @@ pub struct SyncOptions {
     /// Directories above the destination that do not exist are made (`--mkpath`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub make_path: bool,
+    /// When what changed of a file is sent in place of all of it.
+    #[serde(skip_serializing_if = "Delta::is_auto")]
+    pub delta: Delta,
 }
 
 impl SyncOptions {
@@ -80,6 +83,37 @@ impl SyncOptions {
     /// Whether this run removes sources.
     pub fn removes_sources(&self) -> bool {
         self.remove_source_files && !self.dry_run && !self.only_delete
+    }
+}
+
+/// When what changed of a file is sent in place of all of it (protocol 7.9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delta {
+    /// Where reading both files costs less time than sending one.
+    #[default]
+    Auto,
+    /// Wherever there is something that changed.
+    Always,
+    /// Files are sent whole.
+    Never,
+}
+
+impl Delta {
+    /// All, in the order of their names' list.
+    pub const ALL: [Delta; 3] = [Delta::Auto, Delta::Always, Delta::Never];
+
+    /// Its name in `--delta`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Delta::Auto => "auto",
+            Delta::Always => "always",
+            Delta::Never => "never",
+        }
+    }
+
+    fn is_auto(&self) -> bool {
+        *self == Delta::Auto
     }
 }
 

@@ -160,6 +160,8 @@ impl<'r> Needs<'r> {
             report: _,
             // Names that are made, as all that comes.
             make_path: _,
+            // The server says what is there only under the default `Terms`, and by itself.
+            delta: _,
         } = sync;
         let SyncRules {
             compare,
@@ -220,6 +222,7 @@ impl<'r> Needs<'r> {
             names: _,
             report: _,
             make_path: _,
+            delta: _,
         } = sync;
         let SyncRules {
             compare,

@@ -212,6 +212,15 @@ impl Chunks {
         }
     }
 
+    /// Another body takes a chunk's place, of which no packet has left under the present attempt. Returns the
+    /// length of the one before.
+    pub(super) fn replace(&mut self, id: ChunkId, len: u32) -> Option<u32> {
+        let chunk = self.get_mut(id).filter(|chunk| chunk.layout.is_none())?;
+        let before = std::mem::replace(&mut chunk.len, len);
+        self.unsent = self.unsent - u64::from(before) + u64::from(len);
+        Some(before)
+    }
+
     /// `index` of the chunk is acknowledged, under this attempt.
     pub(super) fn on_acked(&mut self, id: ChunkId, index: u16, attempt: u8) {
         let Some(layout) = layout_of(&mut self.chunks, self.base, id, attempt) else { return };

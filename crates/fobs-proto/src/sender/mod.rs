@@ -19,6 +19,7 @@
 //!   frames       packets that leave in frames; carrier: which way has a packet now
 //! ```
 
+mod again;
 mod attribution;
 mod burst;
 mod carrier;
@@ -371,16 +372,6 @@ impl Sender {
         }
         if let Some(newest) = news.newest {
             self.report_ack(now, &news, &newest, stamped.then_some(ack));
-        }
-    }
-
-    /// The receiver found that a chunk does not verify (control channel): it is sent anew. False if it was
-    /// tried too often.
-    pub fn handle_rejected(&mut self, chunk: ChunkId, attempt: u8) -> bool {
-        match self.flight.supply.chunks.get(chunk).map(|c| c.attempt()) {
-            Some(current) if current == attempt => self.flight.start_over(chunk),
-            // A verdict on an earlier attempt, or on a chunk that is not held.
-            _ => true,
         }
     }
 

@@ -51,6 +51,13 @@ impl Supply {
         self.chunks.push(len, is_final)
     }
 
+    /// Another body takes a chunk's place, of which no packet has left under its present attempt.
+    pub(super) fn replace(&mut self, chunk: ChunkId, len: u32) {
+        if let Some(before) = self.chunks.replace(chunk, len) {
+            self.handed = self.handed.saturating_sub(u64::from(before)).saturating_add(u64::from(len));
+        }
+    }
+
     /// A chunk whose memory may be used again.
     pub(super) fn pop_freed(&mut self) -> Option<ChunkId> {
         self.freed.pop_front()

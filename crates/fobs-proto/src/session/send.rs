@@ -9,6 +9,10 @@ use crate::{ChunkId, PacketNumber, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// How many times as long as its bytes on the wire file data is where what is read ahead follows from it:
+/// compression alone does not make chunks larger than the CPU's cache likes.
+const SHORTER: u64 = 4;
+
 /// What a [`SendPolicy`] is made with.
 #[derive(Debug, Clone)]
 pub struct SendPolicyConfig {
@@ -122,7 +126,8 @@ impl SendPolicy {
 
     /// Whether the reader should get another buffer now: most file data to read into it, bytes.
     pub fn next_grant(&self, machine: &Sender) -> Option<u32> {
-        let holding = Holding::for_bytes(round_trip_bytes(machine), self.config.chunks_max);
+        let in_flight = self.data_bytes_of(round_trip_bytes(machine));
+        let holding = Holding::for_bytes(in_flight, self.config.chunks_max);
         let room = self.granted < GRANTS_MAX && self.held() + self.granted < holding.chunks;
         (room && machine.wants_chunk()).then(|| holding.data_max.min(first_chunk_data_max(self.grants)))
     }
@@ -149,6 +154,15 @@ impl SendPolicy {
         let unread = object.data_bytes.saturating_sub(self.data_bytes);
         machine.expect(now, self.wire_bytes_of(unread), object.extent);
         id
+    }
+
+    /// File data in `wire` bytes on the wire, where chunks leave in a shorter form; `wire` itself elsewhere.
+    fn data_bytes_of(&self, wire: u64) -> u64 {
+        if self.data_bytes / SHORTER <= self.wire_bytes {
+            return wire;
+        }
+        let data = u128::from(wire) * u128::from(self.data_bytes) / u128::from(self.wire_bytes.max(1));
+        u64::try_from(data).unwrap_or(u64::MAX)
     }
 
     /// Length of unread data on the wire, bytes: as much for each byte as so far.

@@ -6,6 +6,7 @@ use super::kept::Linkable;
 use super::{Later, Sink, Target};
 use crate::backups::Backups;
 use crate::clearance::{Clearances, Gate};
+use crate::delta::Offers;
 use crate::journal::{Adoptions, History, TakeoverWatch};
 use crate::requested::Requested;
 use crate::tree::{Entrances, FirstNames, Settling};
@@ -39,6 +40,23 @@ impl Sink {
         match std::mem::replace(&mut self.gate, Gate::Survey(clearances.clone())) {
             Gate::Request(requested) => (*requested, clearances),
             Gate::Survey(_) => (Requested::anything(), clearances),
+        }
+    }
+
+    /// From now on a survey may offer what is there, and a chunk may be a patch of that.
+    pub(crate) fn offer(&mut self) -> Offers {
+        self.offers.get_or_insert_default().clone()
+    }
+
+    /// What is offered.
+    pub fn offers(&self) -> Option<Offers> {
+        self.offers.clone()
+    }
+
+    /// A file came whole or does not come.
+    pub(super) fn has_ended(&self, path: &[u8]) {
+        if let Some(offers) = &self.offers {
+            offers.ended(path);
         }
     }
 

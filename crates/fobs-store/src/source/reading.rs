@@ -1,10 +1,12 @@
 //! Reading the current file into a chunk.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::{FilledChunk, Source, StartOverReason, StartedOver};
 use crate::FileDone;
 use crate::attributes::HOLES_MAX;
 use crate::open_file::{Content, OpenFile, Unread};
-use crate::record::Record;
+use crate::record::{Meta, Record};
 use crate::tree_hash::{GROUP, Tail};
 use fobs_filter::path::show;
 use fobs_model::event::FileError;
@@ -38,6 +40,7 @@ impl Source {
                 filled.first_file.get_or_insert_with(|| file.path.clone());
                 // At most a chunk's data.
                 Record::Extent { offset, len: len as u32 }.encode(&mut self.records);
+                file.describe(offset, len, &mut self.patch);
                 len
             }
             Content::Hole(len) => {
@@ -84,4 +87,14 @@ fn changed(path: &[u8]) -> String {
         "cannot copy '{}': it changed while it was read; copy it again when nothing writes to it",
         show(path)
     )
+}
+
+/// Mode and time of a stream: those of a file written now.
+pub(super) fn stream_meta() -> Meta {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Meta {
+        mode: 0o666,
+        mtime_s: i64::try_from(since_1970.as_secs()).unwrap_or(0),
+        mtime_ns: since_1970.subsec_nanos(),
+    }
 }

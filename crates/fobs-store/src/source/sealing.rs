@@ -1,19 +1,26 @@
 //! The end of a chunk: records and trailer behind its data.
 
 use super::*;
+use crate::chunk::TRAILER_LEN;
 
 impl Source {
     /// Appends records and trailer to the data and compresses the body if it becomes smaller. Returns the
-    /// chunk's length.
-    pub(super) fn seal(&mut self, buf: &mut [u8], data_len: usize) -> usize {
+    /// chunk's length, and the chunk as a patch where that is shorter.
+    pub(super) fn seal(&mut self, buf: &mut [u8], data_len: usize) -> (usize, Option<Patch>) {
         let body_len = data_len + self.records.len();
         buf[data_len..body_len].copy_from_slice(&self.records);
         let mut layout = Layout {
             data_len,
             records_len: self.records.len(),
             encoding: Encoding::Plain,
+            form: Form::Whole,
             digest: digest(data_len, &self.records, &self.values),
         };
+        let patch = self.patch.build(&buf[..data_len], &self.records);
+        if let Some(body) = patch {
+            // The whole body leaves only where the patch fails: it is not worth the time to compress it.
+            return (layout.encode(buf, body_len), Some(self.seal_patch(body, layout)));
+        }
         let compressed = self.compression.as_mut().and_then(|it| it.compress(&buf[..body_len]));
         let stored_len = match compressed {
             Some(compressed) => {
@@ -23,6 +30,19 @@ impl Source {
             }
             None => body_len,
         };
-        layout.encode(buf, stored_len)
+        (layout.encode(buf, stored_len), None)
+    }
+
+    fn seal_patch(&mut self, mut body: Vec<u8>, layout: Layout) -> Patch {
+        let mut layout = Layout { form: Form::Patch, ..layout };
+        if let Some(compressed) = self.compression.as_mut().and_then(|it| it.compress(&body)) {
+            layout.encoding = Encoding::Zstd;
+            body.clear();
+            body.extend_from_slice(compressed);
+        }
+        let body_len = body.len();
+        body.resize(body_len + TRAILER_LEN, 0);
+        layout.encode(&mut body, body_len);
+        Patch { chunk: body, copied: self.patch.copied() }
     }
 }

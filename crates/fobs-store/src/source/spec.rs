@@ -54,8 +54,19 @@ pub struct FilledChunk {
     pub started_over: Vec<StartedOver>,
     /// Of a sync: what is reported of the entries that were decided on since the last chunk.
     pub items: Vec<Item>,
+    /// The same chunk as a patch of what the receiver has, where that is shorter.
+    pub patch: Option<Patch>,
     /// With the final chunk: a sentence for the users of both ends.
     pub notice: Option<String>,
+}
+
+/// A chunk as a patch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    /// As it is sent.
+    pub chunk: Vec<u8>,
+    /// Bytes of its data that the receiver has.
+    pub copied: u64,
 }
 
 /// A file of which the receiver has something, and that is sent anew.

@@ -47,6 +47,9 @@ impl Source {
     /// Waits until there is something to put into a chunk, for `patience` at most.
     pub fn await_decision(&mut self, patience: Duration) -> Result<()> {
         let end = Instant::now() + patience;
+        if let Some(file) = &self.file {
+            file.is_covered(Some(end))?;
+        }
         while self.is_waiting() {
             let Feed::Surveyed(decided) = &mut self.feed else { return Ok(()) };
             match decided.next(Some(end)) {
@@ -126,6 +129,7 @@ impl Source {
 
     /// The entry, if any of it goes into the object.
     fn wanted(&mut self, (listed, choice): (Listed, Choice)) -> Result<Option<(Listed, Choice)>> {
+        self.note_row(choice.changes.contains(Changes::LISTED));
         if choice.changes.is_reported(self.report) {
             let item = item(&listed.0, choice.changes);
             self.items_bytes +=
@@ -174,7 +178,8 @@ impl Source {
         self.begin_records(&input);
         Record::Resume { path: &path, meta, size, from: tree.len() }.encode(&mut self.records);
         self.resumed += tree.len();
-        self.file = Some(OpenFile::go_on(path, input, size, tree, self.collector.preserve.sparse));
+        let file = OpenFile::go_on(path, input, size, tree, self.collector.preserve.sparse);
+        self.file = Some(self.matched(file));
     }
 }
 
@@ -187,6 +192,6 @@ fn misdecided(what: &str) -> Error {
 }
 
 /// The session ended; its own error is the one that counts.
-fn broken() -> Error {
+pub(super) fn broken() -> Error {
     Error::new(ErrorKind::Connect, "the session ended before the other side had said what to send")
 }

@@ -43,6 +43,9 @@ impl Changes {
     /// An earlier run had some of the file, and the source changed since: it is sent anew.
     pub const STARTS_OVER: Changes = Changes(1 << 15);
 
+    /// What stands where the file is to come is listed piece by piece (protocol 7.9).
+    pub const LISTED: Changes = Changes(1 << 14);
+
     /// Whether all of `changes` are among these.
     pub fn contains(self, changes: Changes) -> bool {
         self.0 & changes.0 == changes.0

@@ -13,6 +13,7 @@ use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Rulin
 use super::target::{Target, missing_bases};
 use crate::beneath::{kind, meta};
 use crate::clearance::{Clearances, Kind};
+use crate::delta::{FILE_MIN, Offers, basis_at};
 use crate::extraneous::Deleted;
 use crate::held::is_private;
 use crate::identity::Identity;
@@ -59,6 +60,10 @@ pub struct Compare {
     clearances: Clearances,
     /// Names that a hard link may lead to; `None` where none is made.
     listed: Option<ListedNames>,
+    /// Where to offer what is there; `None` where nothing is.
+    offers: Option<Offers>,
+    /// Rows answered.
+    rows: u64,
 }
 
 impl Compare {
@@ -82,6 +87,8 @@ impl Compare {
             requested,
             clearances,
             listed,
+            offers: None,
+            rows: 0,
         }
     }
 
@@ -103,6 +110,19 @@ impl Compare {
         let listed = || ListedNames::within(&compare.budget).under(&options.rules);
         let listed = options.preserve.hard_links.then(listed);
         Ok(Compare { target: Some(target), requested, listed, ..compare })
+    }
+
+    /// From now on offers what stands where a file is to come, for patches of it, to a sender that may know
+    /// what is there and replace it.
+    pub fn offer(&mut self, sink: &mut Sink) {
+        if self.terms == Terms::default() && self.view.is_some() {
+            self.offers = Some(sink.offer());
+        }
+    }
+
+    /// What is offered, where anything may be.
+    pub fn offers(&self) -> Option<Offers> {
+        self.offers.clone()
     }
 
     /// The sender is too old to tell of directories that it has not looked at.
@@ -210,10 +230,14 @@ impl Compare {
     /// # Errors
     /// The session may keep no more.
     pub fn carry_out(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Result<Choice> {
-        let choice = match self.refusal(row) {
+        let mut choice: Choice = match self.refusal(row) {
             Some(refusal) => refusal.into(),
             None => self.decided(row, ruling, stop),
         };
+        if self.is_offered(row, &choice.decision, stop) {
+            choice.changes.insert(Changes::LISTED);
+        }
+        self.rows += 1;
         let left = self.target.as_mut().and_then(Target::take_left);
         if let Some(listed) = &mut self.listed
             && !matches!(choice.decision, Decision::Failed(_))
@@ -286,6 +310,17 @@ impl Compare {
             Plan::Failed(reason) => Decision::Failed(reason),
         };
         Choice { decision, changes }
+    }
+
+    /// Offers what stands where a file is to come.
+    fn is_offered(&mut self, row: &Row, decision: &Decision, stop: &dyn Fn() -> bool) -> bool {
+        // What is continued in its place would be its own basis.
+        let is_sent = matches!(decision, Decision::Send | Decision::Resume { check: false, .. });
+        if !is_sent || row.kind != RowKind::File || row.identity.size < FILE_MIN {
+            return false;
+        }
+        let (Some(offers), Some(view)) = (&self.offers, &mut self.view) else { return false };
+        basis_at(view, &row.path).is_some_and(|basis| offers.offer(self.rows, &row.path, basis, stop))
     }
 
     /// Whether the file at the destination has the content of the source.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::chunk::{Encoding, Layout, RECORDS_MAX, TRAILER_LEN};
+use super::super::chunk::{Encoding, Form, Layout, RECORDS_MAX, TRAILER_LEN};
 use super::super::*;
 use super::support::*;
 
@@ -70,7 +70,8 @@ fn damage_is_told_from_nonsense() {
 /// A chunk of `stored` that claims to unpack to these lengths.
 fn packed(stored: &[u8], data_len: usize, records_len: usize) -> Vec<u8> {
     let mut chunk = [stored, &[0; TRAILER_LEN]].concat();
-    let layout = Layout { data_len, records_len, encoding: Encoding::Zstd, digest: [0; 32] };
+    let layout =
+        Layout { data_len, records_len, encoding: Encoding::Zstd, form: Form::Whole, digest: [0; 32] };
     layout.encode(&mut chunk, stored.len());
     chunk
 }

@@ -16,6 +16,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{EventSink, Summary};
 use fobs_model::host_facts::HostFacts;
 use fobs_model::message::{Accept, Bytes, Message, Open, Resuming};
+use fobs_model::options::sync::Delta;
 use fobs_model::options::{Remote, TransferOptions};
 use fobs_store::{Sink, Source, SourceShape, TransferId};
 use std::net::IpAddr;
@@ -108,6 +109,7 @@ impl<'a> Ready<'a> {
             streams: None,
             source: Source::from_stream(Box::new(Zeros::new(time)), false)?,
             survey: None,
+            delta: Delta::Never,
             config,
             endurance,
             deadline: None,

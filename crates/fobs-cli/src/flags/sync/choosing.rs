@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use fobs::options::flag::{Flag, RSYNC, SYNC, Side, Takes};
-use fobs::options::sync::{Absent, SYNC2};
+use fobs::options::sync::{Absent, Delta, SYNC2};
 use fobs::{FileSystems, Follow, IdMapping, SymbolicLinks};
 
 use super::{Directories, Recursion, RuleOption};
@@ -199,9 +199,11 @@ pub const DELETING: &[Row] = &[
 
 /// How it runs, and what it prints.
 pub const RUNNING: &[Row] = &[
-    Row::switch("whole-file", |it, on| it.sync.whole_file = Some(on))
-        .help("Send changed files whole (always so)")
-        .on(&[RSYNC.letter('W')]),
+    Row::switch("whole-file", |it, on| {
+        it.sync.choices.delta = if on { Delta::Never } else { Delta::Always };
+    })
+    .help("Send changed files whole: --delta=never, and --no-whole-file --delta=always")
+    .on(&[RSYNC.letter('W')]),
     Row::switch("from0", |it, on| it.sync.from0 = on)
         .help("Lines of --files-from and of filter files end in a zero byte")
         .on(&[RSYNC.letter('0')]),

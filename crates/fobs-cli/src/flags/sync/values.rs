@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use fobs::AccountMap;
 use fobs::options::Carrier;
 use fobs::options::flag::{Flag, Names, RSYNC, SYNC, Side, Takes};
-use fobs::options::sync::SYNC2;
+use fobs::options::sync::{Delta, SYNC2};
 
 use super::RuleOption;
 use crate::flags::words::{before_rsync, remote_shell};
@@ -49,6 +49,16 @@ pub const RULES: &[Row] = &[
     .on(ONE_RUN),
 ];
 
+/// When a delta is made.
+fn deltas() -> Vec<(&'static str, &'static str)> {
+    let why = |delta| match delta {
+        Delta::Auto => "where reading both files costs less time than sending one",
+        Delta::Always => "wherever the destination has a file of that name",
+        Delta::Never => "never: changed files are sent whole",
+    };
+    Delta::ALL.into_iter().map(|delta| (delta.name(), why(delta))).collect()
+}
+
 /// The others.
 pub const VALUES: &[Row] = &[
     Row::new("files-from", "FILE", Takes::Path(Names::File, |it, file| it.sync.files_from = Some(file)))
@@ -63,6 +73,18 @@ pub const VALUES: &[Row] = &[
     )
     .help("Link what is unchanged from DIR, relative to the destination, instead of sending it; repeatable")
     .on(ONE_RUN),
+    Row::new(
+        "delta",
+        "WHEN",
+        Takes::OneOf(deltas, |it, name| {
+            let known = Delta::ALL.into_iter().find(|delta| delta.name() == name);
+            it.sync.choices.delta = known.ok_or_else(|| "give auto, always or never".to_owned())?;
+            Ok(())
+        }),
+    )
+    .help("Send what changed of a file in place of all of it")
+    .default("auto")
+    .on(&[SYNC]),
     Row::new("max-delete", "N", Takes::Number(0, u64::MAX, |it, most| it.sync.max_delete = Some(most)))
         .help("Delete at most N files; further ones are left, exit code 25")
         .on(ONE_RUN),

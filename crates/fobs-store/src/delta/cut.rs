@@ -1,0 +1,92 @@
+//! Where content is cut into pieces: FastCDC (Xia et al., USENIX ATC 2016), normalised lengths. A cut
+//! follows from the 64 bytes before it, so what is put in or taken out moves the cuts around it alone.
+
+/// How long pieces are on average: a power of two from 4 to 64 KiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Average(u8);
+
+/// Logarithms of the shortest and the longest average.
+const LOGS: std::ops::RangeInclusive<u8> = 12..=16;
+/// How much shorter and longer than the average a piece may be, as a shift.
+const SPREAD: u8 = 2;
+/// Bits by which the condition for a cut is stricter before the average length, and looser behind it.
+const NORMALISATION: u32 = 1;
+/// Bytes that a cut depends on: each doubles the weight of those before it, in 64 bits.
+const WINDOW: usize = 64;
+
+impl Average {
+    /// For a file of `size` bytes: about its square root, where the list and what surrounds a change weigh
+    /// the same.
+    pub fn of_file(size: u64) -> Average {
+        let root = (size.max(1).ilog2() / 2) as u8;
+        Average(root.clamp(*LOGS.start(), *LOGS.end()))
+    }
+
+    /// The one with this logarithm, as it is sent.
+    pub fn from_log(log: u8) -> Option<Average> {
+        LOGS.contains(&log).then_some(Average(log))
+    }
+
+    /// Its logarithm.
+    pub fn log(self) -> u8 {
+        self.0
+    }
+
+    /// Bytes.
+    pub fn bytes(self) -> usize {
+        1 << self.0
+    }
+
+    /// The longest piece, bytes.
+    pub fn longest(self) -> usize {
+        1 << (self.0 + SPREAD)
+    }
+
+    fn shortest(self) -> usize {
+        1 << (self.0 - SPREAD)
+    }
+}
+
+/// A random number for each byte: the first 256 of SplitMix64 from 0 (protocol 7.9).
+static GEAR: [u64; 256] = gear();
+
+const fn gear() -> [u64; 256] {
+    let mut table = [0; 256];
+    let mut state = 0_u64;
+    let mut at = 0;
+    while at < table.len() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        table[at] = mixed ^ (mixed >> 31);
+        at += 1;
+    }
+    table
+}
+
+/// Length of the piece that begins `data`, which ends the file or has [`Average::longest`] bytes at least; 0
+/// of nothing.
+pub(super) fn cut(data: &[u8], average: Average) -> usize {
+    let data = &data[..data.len().min(average.longest())];
+    let (shortest, middle) = (average.shortest(), average.bytes().min(data.len()));
+    if data.len() <= shortest {
+        return data.len();
+    }
+    let mask = |bits: u32| u64::MAX << (u64::BITS - bits);
+    let bits = u32::from(average.log());
+    let turn = |hash: u64, byte: u8| (hash << 1).wrapping_add(GEAR[usize::from(byte)]);
+    let mut hash = data[shortest - WINDOW..shortest].iter().fold(0, |hash, byte| turn(hash, *byte));
+    let mut at = shortest;
+    let parts = [(middle, mask(bits + NORMALISATION)), (data.len(), mask(bits - NORMALISATION))];
+    for (end, mask) in parts {
+        for byte in &data[at..end] {
+            hash = turn(hash, *byte);
+            at += 1;
+            if hash & mask == 0 {
+                return at;
+            }
+        }
+    }
+    data.len()
+}

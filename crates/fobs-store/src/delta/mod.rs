@@ -1,0 +1,39 @@
+//! Deltas (protocol 7.9): a chunk leaves as a patch of what the receiver has, and becomes itself there.
+//!
+//! The receiver offers a file that stands where another is to come ([`Offers`]), and lists the pieces into
+//! which its content cuts it. The sender finds those pieces in its own file ([`Lists`], [`Matcher`]), and a
+//! chunk with many of them is sent as a patch: where they are, and the bytes in between. The receiver makes
+//! the chunk of that and verifies it as every other, so a basis that changes and a name that misleads cost
+//! one chunk sent whole, and nothing else.
+
+mod basis;
+mod cut;
+mod list;
+mod lists;
+mod matcher;
+mod names;
+mod offers;
+mod patch;
+mod pays;
+mod pieces;
+
+pub use cut::Average;
+pub use list::{PieceList, SegmentWriter};
+pub use lists::{Lists, ListsGuard};
+#[cfg(any(test, feature = "testing"))]
+pub use names::MISLEADING;
+pub use names::{NameKey, PieceName};
+pub use offers::{BasisJob, Offers, Segment};
+pub use pays::Pays;
+
+pub(crate) use basis::basis_at;
+pub(crate) use lists::Coverage;
+pub(crate) use matcher::Matcher;
+pub(crate) use patch::{PatchBuilder, apply};
+
+/// Smallest file, at both ends, of which a delta is made, bytes: a smaller one leaves as fast as the list of
+/// its pieces would come.
+pub(crate) const FILE_MIN: u64 = 16 << 10;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! The receiver's part: files that stand where others are to come, opened when the survey judged them, and
+//! what is listed of them.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::cut::Average;
+use super::list::SegmentWriter;
+use super::lists::PIECES_MAX;
+use super::names::NameKey;
+use super::pieces::Pieces;
+
+/// Most files that are offered and not stored, one descriptor each. At the bound the survey waits.
+const OFFERS_MAX: usize = 64;
+/// Most pieces that are listed of what is not stored yet. At the bound the list waits for the files.
+const AHEAD_MAX: u64 = PIECES_MAX as u64 / 2;
+/// A file is listed no further once this is stored in its place, bytes, and nothing of it came from there.
+const HOPE: u64 = 64 << 20;
+/// How often one who waits looks whether the session is over.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Shared by the threads that survey, list and store.
+#[derive(Debug, Clone, Default)]
+pub struct Offers(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<Offered>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Offered {
+    /// In the order of their rows.
+    offers: VecDeque<Offer>,
+    /// Rows that were handed out to be listed, and all below.
+    listed_to: u64,
+    /// No more is offered.
+    complete: bool,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Offer {
+    row: u64,
+    /// Path within the transfer of what is to come.
+    path: Vec<u8>,
+    file: Arc<OwnedFd>,
+    average: Average,
+    /// How far it is listed, and how far the file that comes is stored, bytes.
+    listed: u64,
+    stored: u64,
+    /// What of it was used, bytes.
+    used: u64,
+}
+
+/// A basis to list.
+#[derive(Debug)]
+pub struct BasisJob {
+    /// Its row.
+    pub row: u64,
+    average: Average,
+    file: Arc<OwnedFd>,
+}
+
+/// A part of the list of a basis.
+#[derive(Debug)]
+pub struct Segment {
+    /// Bytes of the basis before it.
+    pub first: u64,
+    /// How it is cut ([`Average::log`]).
+    pub average: u8,
+    /// Its pieces ([`PieceList`](super::PieceList)).
+    pub pieces: Vec<u8>,
+    /// Whether it is the last.
+    pub last: bool,
+}
+
+impl Offers {
+    /// Whether the next offer waits until something is stored.
+    pub fn are_full(&self) -> bool {
+        self.lock().offers.len() >= OFFERS_MAX
+    }
+
+    /// Offers what stands where the file of a row is to come, in the order of the rows. Waits while too much
+    /// is offered; false once `stop` says that nobody waits any more.
+    pub(crate) fn offer(
+        &self,
+        row: u64,
+        path: &[u8],
+        (file, size): (OwnedFd, u64),
+        stop: &dyn Fn() -> bool,
+    ) -> bool {
+        let mut state = self.lock();
+        while state.offers.len() >= OFFERS_MAX && !state.closed && !stop() {
+            state = self.wait(state);
+        }
+        if state.closed || state.offers.len() >= OFFERS_MAX {
+            return false;
+        }
+        state.offers.push_back(Offer {
+            row,
+            path: path.to_vec(),
+            file: Arc::new(file),
+            average: Average::of_file(size),
+            listed: 0,
+            stored: 0,
+            used: 0,
+        });
+        self.0.changed.notify_all();
+        true
+    }
+
+    /// No more is offered.
+    pub fn are_complete(&self) {
+        self.lock().complete = true;
+        self.0.changed.notify_all();
+    }
+
+    /// Ends every wait: the session is over.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.offers.clear();
+        self.0.changed.notify_all();
+    }
+
+    /// The next basis to list; waits for it. `None`: there is none any more.
+    pub fn next_job(&self) -> Option<BasisJob> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let listed_to = state.listed_to;
+            if let Some(offer) = state.offers.iter().find(|offer| offer.row >= listed_to) {
+                let job = BasisJob { row: offer.row, average: offer.average, file: offer.file.clone() };
+                state.listed_to = job.row + 1;
+                return Some(job);
+            }
+            if state.complete {
+                return None;
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// What was offered for a row.
+    pub(crate) fn basis(&self, row: u64) -> Option<Arc<OwnedFd>> {
+        let state = self.lock();
+        state.offers.iter().find(|offer| offer.row == row).map(|offer| offer.file.clone())
+    }
+
+    /// So much of the basis of a row was used.
+    pub(crate) fn used(&self, row: u64, bytes: u64) {
+        let mut state = self.lock();
+        if let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == row) {
+            offer.used += bytes;
+        }
+    }
+
+    /// So much of the file at a path is stored.
+    pub(crate) fn stored(&self, path: &[u8], bytes: u64) {
+        let mut state = self.lock();
+        if let Some(offer) = state.offers.iter_mut().find(|offer| offer.path == path) {
+            offer.stored = bytes;
+            self.0.changed.notify_all();
+        }
+    }
+
+    /// The file at a path came or will not come, and so did all before it.
+    pub(crate) fn ended(&self, path: &[u8]) {
+        let mut state = self.lock();
+        if let Some(at) = state.offers.iter().position(|offer| offer.path == path) {
+            state.offers.drain(..=at);
+            self.0.changed.notify_all();
+        }
+    }
+
+    /// Whether the list of a row goes on, which reaches up to `listed`; waits while it is too far ahead.
+    fn goes_on(&self, row: u64, listed: u64) -> bool {
+        let mut state = self.lock();
+        loop {
+            let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == row) else { return false };
+            offer.listed = listed;
+            let is_hopeless = offer.used == 0 && offer.stored >= HOPE;
+            if state.closed || is_hopeless {
+                return false;
+            }
+            let ahead = |offer: &Offer| offer.listed.saturating_sub(offer.stored) >> offer.average.log();
+            if state.offers.iter().map(ahead).sum::<u64>() < AHEAD_MAX {
+                return true;
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// Waits for a change, for a moment at most.
+    fn wait<'a>(&self, state: MutexGuard<'a, Offered>) -> MutexGuard<'a, Offered> {
+        let waited = self.0.changed.wait_timeout(state, LOOK);
+        waited.map_or_else(|poisoned| poisoned.into_inner().0, |waited| waited.0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Offered> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BasisJob {
+    /// Lists the basis in segments, as far as that is of use; one that cannot be read any more ends there.
+    ///
+    /// # Errors
+    /// That of `send`.
+    pub fn list<E>(
+        self,
+        offers: &Offers,
+        key: &NameKey,
+        send: &mut dyn FnMut(Segment) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let BasisJob { row, average, file } = self;
+        let (mut pieces, mut writer) = (Pieces::new(average), SegmentWriter::default());
+        let mut first = 0;
+        loop {
+            let piece: Result<_, Errno> = pieces.next(&file);
+            // One that shrinks or fails is as long as it was read.
+            let piece = piece.ok().flatten().map(|(_, piece)| (piece.len(), key.name(piece)));
+            if let Some((len, name)) = piece {
+                writer.push(len, &name);
+                if !writer.is_full() {
+                    continue;
+                }
+            }
+            let last = piece.is_none() || !offers.goes_on(row, pieces.at());
+            send(Segment { first, average: average.log(), pieces: writer.take(), last })?;
+            first = pieces.at();
+            if last {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Cuts, lists and patches by themselves, from any peer.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::cut::cut;
+use super::*;
+use crate::chunk::{CHUNK_DATA_MAX, RECORDS_MAX};
+use fobs_model::budget::MemoryBudget;
+
+fn content(len: usize, seed: u64) -> Vec<u8> {
+    let mut data = vec![0; len];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut data);
+    data
+}
+
+fn file(data: &[u8]) -> Arc<OwnedFd> {
+    let mut file: File = tempfile::tempfile().expect("a file");
+    file.write_all(data).expect("it can be written");
+    Arc::new(file.into())
+}
+
+/// Where a content is cut.
+fn cuts(data: &[u8], average: Average) -> Vec<usize> {
+    let (mut at, mut cuts) = (0, Vec::new());
+    while at < data.len() {
+        at += cut(&data[at..], average);
+        cuts.push(at);
+    }
+    cuts
+}
+
+#[test]
+fn cuts_follow_from_content_alone() {
+    for log in 12..=16 {
+        let average = Average::from_log(log).expect("a length that can be");
+        let data = content(60 * average.bytes(), u64::from(log));
+        let all = cuts(&data, average);
+        let mean = data.len() / all.len();
+        assert!((average.bytes() / 2..average.bytes() * 2).contains(&mean), "{log}: {mean}");
+        let moved = cuts(&[&content(777, 1)[..], &data].concat(), average);
+        let kept = all.iter().filter(|cut| moved.contains(&(*cut + 777))).count();
+        assert!(kept + 8 > all.len(), "{log}: {kept} of {}", all.len());
+        let lens = all.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(lens.clone().all(|len| (average.bytes() / 4..=average.longest()).contains(&len)));
+    }
+    assert_eq!(cut(b"", Average::of_file(0)), 0);
+    assert_eq!(cut(b"short", Average::of_file(0)), 5);
+    assert_eq!((Average::from_log(11), Average::from_log(17)), (None, None));
+}
+
+#[test]
+fn the_cuts_are_those_of_the_protocol() {
+    // Peers of other versions cut in the same places, or find nothing.
+    let data: Vec<u8> = (0..200_000_u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let hash = |log| {
+        let average = Average::from_log(log).expect("a length that can be");
+        let cuts: Vec<u8> = cuts(&data, average).iter().flat_map(|cut| (*cut as u64).to_le_bytes()).collect();
+        blake3::hash(&cuts).to_hex()[..16].to_owned()
+    };
+    assert_eq!([hash(12), hash(14), hash(16)], ["e652dd0b45216754", "6c3130d30fb75f2c", "9be891019441afb6"]);
+}
+
+#[test]
+fn pieces_are_cut_the_same_however_they_are_read() {
+    let data = content(2_000_000, 3);
+    let average = Average::of_file(data.len() as u64);
+    let basis = file(&data);
+    let mut reader = pieces::Pieces::new(average);
+    let mut found = Vec::new();
+    while let Some((at, piece)) = reader.next(&basis).expect("it can be read") {
+        assert_eq!(piece, &data[at as usize..at as usize + piece.len()]);
+        found.push(at as usize + piece.len());
+    }
+    assert_eq!(found, cuts(&data, average));
+}
+
+fn segment(pieces: &[(usize, PieceName)]) -> Vec<u8> {
+    let mut writer = SegmentWriter::default();
+    pieces.iter().for_each(|(len, name)| writer.push(*len, name));
+    writer.take()
+}
+
+#[test]
+fn lists_that_break_a_rule_are_refused() {
+    let lists = || Lists::within(&MemoryBudget::default());
+    let one = segment(&[(5000, [1; 16])]);
+    assert_eq!(lists().take((3, 0), 12, &one, true), Ok(()));
+    assert!(lists().take((3, 0), 11, &one, true).is_err(), "no such length");
+    assert!(lists().take((3, 1), 12, &one, true).is_err(), "something is missing");
+    assert!(lists().take((3, 0), 12, &segment(&[(0, [1; 16])]), true).is_err(), "an empty piece");
+    assert!(lists().take((3, 0), 12, &segment(&[(70_000, [1; 16])]), true).is_err(), "a long one");
+    let over = lists();
+    assert_eq!(over.take((3, 0), 12, &one, true), Ok(()));
+    assert!(over.take((3, 5000), 12, &one, true).is_err(), "more after the end");
+    assert!(over.take((2, 0), 12, &one, true).is_err(), "an earlier row");
+    let other = lists();
+    assert_eq!(other.take((3, 0), 12, &one, false), Ok(()));
+    assert!(other.take((3, 5000), 13, &one, false).is_err(), "another length");
+    assert!(other.take((4, 0), 12, &one, true).is_err(), "the one before is not complete");
+    // What the sender is past is dropped.
+    other.pass(5);
+    assert_eq!(other.take((4, 0), 12, &one, true), Ok(()));
+    assert_eq!(other.coverage(4, 1, None), Coverage::Complete);
+    other.close();
+    assert_eq!(other.coverage(7, 1, None), Coverage::Broken);
+}
+
+#[test]
+fn a_peer_cannot_fill_the_memory() {
+    let budget = MemoryBudget::default();
+    let lists = Lists::within(&budget);
+    let pieces: Vec<(usize, PieceName)> =
+        (0..20_000_u64).map(|number| (1, content(16, number).try_into().expect("16 bytes"))).collect();
+    let bytes = segment(&pieces);
+    let refused = (0..100_u64).find_map(|round| lists.take((1, round * 20_000), 12, &bytes, false).err());
+    assert_eq!(refused, Some("it lists more pieces than may be kept"));
+    assert!(budget.used() < 64 << 20, "{}", budget.used());
+    // Where the session has less, what does not fit is sent whole.
+    let small = MemoryBudget::of(1 << 20);
+    let lists = Lists::within(&small);
+    for round in 0..10_u64 {
+        assert_eq!(lists.take((1, round * 20_000), 12, &bytes, false), Ok(()));
+    }
+    assert_eq!(lists.coverage(1, u64::MAX, None), Coverage::Complete);
+    assert!(small.used() <= 1 << 20);
+    lists.pass(1);
+    assert_eq!(small.used(), 0);
+    // As many files as there are offers, and no thousand.
+    let lists = Lists::within(&budget);
+    let files = (0..2000).find_map(|row| lists.take((row, 0), 12, &[], true).err());
+    assert_eq!(files, Some("it lists more files at once than may be"));
+}
+
+/// A patch of `data`, of which the basis has all but the first 100 bytes.
+fn patch_of(data: &[u8], records: &[u8]) -> Vec<u8> {
+    let mut builder = PatchBuilder::default();
+    builder.new_bytes(100);
+    builder.copy(7, 100, data.len() as u32 - 100);
+    builder.build(data, records).expect("it is shorter")
+}
+
+#[test]
+fn a_patch_makes_what_it_was_made_of() {
+    let (data, records) = (content(50_000, 1), content(300, 2));
+    let basis = file(&[&[0; 100][..], &data[100..]].concat());
+    let patch = patch_of(&data, &records);
+    assert!(patch.len() < 600);
+    let mut body = Vec::new();
+    let of_seven = |row| (row == 7).then(|| basis.clone());
+    let copied = apply(&patch, (data.len(), records.len()), &mut body, &of_seven);
+    assert_eq!(copied, Ok(vec![(7, data.len() as u64 - 100)]));
+    assert_eq!(body, [&data[..], &records].concat());
+    assert!(apply(&patch, (data.len(), records.len()), &mut body, &|_| None).is_err(), "not offered");
+    for (data_len, records_len) in [(data.len() - 1, 300), (data.len() + 1, 300), (data.len(), 301)] {
+        assert!(apply(&patch, (data_len, records_len), &mut body, &of_seven).is_err());
+    }
+}
+
+#[test]
+fn a_patch_costs_no_more_than_a_chunk() {
+    let steps: Vec<u8> = std::iter::repeat_n([0_u8, 0], 20_000).flatten().collect();
+    let patch = [&(steps.len() as u32).to_le_bytes()[..], &steps].concat();
+    let refused = apply(&patch, (0, 0), &mut Vec::new(), &|_| None);
+    assert_eq!(refused, Err("a patch has more instructions than a chunk needs"));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_patch_or_an_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        data_len in 0..CHUNK_DATA_MAX,
+        records_len in 0..RECORDS_MAX,
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+    ) {
+        let data = content(5000, 4);
+        let basis = file(&data);
+        let mut body = Vec::new();
+        let _ = apply(&bytes, (data_len, records_len), &mut body, &|_| Some(basis.clone()));
+        let mut patch = patch_of(&data, b"records");
+        for (at, to) in cuts {
+            let at = at.index(patch.len());
+            patch[at] = to;
+        }
+        let _ = apply(&patch, (data.len(), 7), &mut body, &|_| Some(basis.clone()));
+    }
+
+    #[test]
+    fn any_bytes_are_a_list_or_an_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        row in 0_u64..3, first: u64, average: u8, last: bool,
+    ) {
+        let lists = Lists::within(&MemoryBudget::default());
+        let _ = lists.take((row, first), average, &bytes, last);
+        let _ = lists.take((row, 0), 12, &bytes, last);
+    }
+}

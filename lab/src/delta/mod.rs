@@ -1,0 +1,278 @@
+//! `fobs-lab delta`: files that changed, brought up to date over an emulated path beside rsync.
+
+mod cases;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::ValueHint;
+
+use crate::failure::{EXIT_FILE_IO, EXIT_NO_ROOT, Failure};
+use crate::run::data::Data;
+use crate::tool::{Amount, Launch, Options, Programs, Task, by_name};
+use crate::trees::path::TreePath;
+use crate::trees::trial::{self, Trial};
+use crate::units::{Rate, Size, Time};
+use cases::Case;
+
+/// A run that the emulator does not vouch for is made again this often.
+const AGAIN_MAX: u32 = 2;
+/// What changed of the source is younger than what the destination has.
+const AGE: Duration = Duration::from_secs(1000);
+
+/// Measure syncs of files that changed over an emulated path, beside rsync with its delta (root).
+///
+/// The files lie in memory, and a run is timed from the command's start to its end. Before each run the
+/// destination has the old file, and afterwards it must have the new one. The contestants take turns, in the
+/// opposite order every other time.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The fobs program to measure [default: beside this program, then in PATH]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    fobs: Option<PathBuf>,
+    /// What changed
+    #[arg(long, value_name = "CASE,...", value_enum, value_delimiter = ',', default_value = "image,dump")]
+    cases: Vec<Case>,
+    /// Size of the old file
+    #[arg(long, value_name = "SIZE", default_value = "300MB")]
+    size: Size,
+    /// What carries fobs's control channel
+    #[arg(long, value_name = "CARRIER,...", value_delimiter = ',', default_value = "ssh,daemon", value_parser = ["ssh", "daemon"])]
+    carriers: Vec<String>,
+    /// fobs's --delta
+    #[arg(long, value_name = "WHEN,...", value_delimiter = ',', default_value = "auto,never", value_parser = ["auto", "always", "never"])]
+    when: Vec<String>,
+    /// Leave rsync out
+    #[arg(long)]
+    without_rsync: bool,
+    /// Round-trip time of the path; 0ms: a pair of devices without an emulator
+    #[arg(long, value_name = "TIME", default_value = "50ms")]
+    rtt: Time,
+    /// Rate of the emulated path
+    #[arg(long, value_name = "RATE", default_value = "100Mbit")]
+    rate: Rate,
+    /// Run everything N times
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    reps: u32,
+    /// Append each run to FILE, one JSON object a line
+    #[arg(long, value_name = "FILE.jsonl", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+}
+
+/// Runs `fobs-lab delta`.
+pub fn main(args: &Args) -> ExitCode {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: delta needs root (it makes network namespaces)");
+        return ExitCode::from(EXIT_NO_ROOT);
+    }
+    match measure(args) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => failure.report(),
+    }
+}
+
+/// A command that brings the destination up to date.
+struct Contestant {
+    name: String,
+    tool: &'static str,
+    options: Options,
+}
+
+impl Contestant {
+    fn fobs(carrier: &str, when: &str) -> Contestant {
+        let mut options = Options::new();
+        options.insert("verb".to_owned(), "sync".into());
+        options.insert("carrier".to_owned(), carrier.into());
+        options.insert("args".to_owned(), vec!["-a".to_owned(), format!("--delta={when}")].into());
+        Contestant { name: format!("fobs {when}, {carrier}"), tool: "fobs", options }
+    }
+
+    fn rsync() -> Contestant {
+        let mut options = Options::new();
+        // The tool's own arguments, which come before, are those for whole files.
+        options.insert("args".to_owned(), vec!["--no-whole-file", "--no-inplace"].into());
+        Contestant { name: "rsync, ssh".to_owned(), tool: "rsync", options }
+    }
+}
+
+fn measure(args: &Args) -> Result<String, Failure> {
+    let programs = Programs::new(args.fobs.as_deref());
+    let fobs = programs.find("fobs", "build it with `cargo build --release`").map_err(Failure::new)?;
+    let programs = Programs::new(Some(&fobs));
+    crate::run::group::remove_leftovers();
+    crate::run::data::remove_leftovers();
+    let data = Data::new(0).map_err(Failure::new)?;
+    let path = TreePath::new(args.rtt, args.rate, data.folder()).map_err(Failure::new)?;
+    let place = Place { data, path, programs };
+    let fobs = args.carriers.iter().flat_map(|carrier| args.when.iter().map(move |when| (carrier, when)));
+    let mut contestants: Vec<Contestant> =
+        fobs.map(|(carrier, when)| Contestant::fobs(carrier, when)).collect();
+    if !args.without_rsync {
+        contestants.push(Contestant::rsync());
+    }
+    let mut text = String::new();
+    for case in &args.cases {
+        place.prepare(*case, args.size.bytes()).map_err(Failure::new)?;
+        let mut trials = Vec::new();
+        for rep in 0..args.reps {
+            for contestant in &contestants {
+                trials.push(place.run(contestant, case.name()).map_err(Failure::new)?);
+            }
+            eprintln!("{} {}/{}", case.name(), rep + 1, args.reps);
+            contestants.reverse();
+        }
+        if let Some(out) = &args.out {
+            record(out, &trials)?;
+        }
+        text += &table(case.name(), &trials);
+    }
+    Ok(text)
+}
+
+fn record(path: &Path, trials: &[Trial]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::with_code(EXIT_FILE_IO, format!("cannot write {}: {error}", path.display()))
+    };
+    let mut file = fs::File::options().create(true).append(true).open(path).map_err(failed)?;
+    for trial in trials {
+        let mut line = serde_json::to_string(trial).map_err(|error| failed(error.into()))?;
+        line.push('\n');
+        file.write_all(line.as_bytes()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Medians of what counts.
+fn table(case: &str, trials: &[Trial]) -> String {
+    let mut text = format!(
+        "\n| {case} | seconds, median (min-max) of | CPU s, client + server | wire MB, there / back |\n\
+         |---|---|---|---|\n"
+    );
+    let mut names: Vec<&str> = trials.iter().map(|trial| trial.contestant.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let of = |trial: &&Trial| trial.contestant == name && trial.doubts.is_empty();
+        let trials: Vec<&Trial> = trials.iter().filter(of).collect();
+        let median = |figure: &dyn Fn(&Trial) -> f64| {
+            let mut all: Vec<f64> = trials.iter().map(|trial| figure(trial)).collect();
+            all.sort_unstable_by(f64::total_cmp);
+            (all.get(all.len() / 2).copied(), all.first().copied(), all.last().copied())
+        };
+        let (Some(seconds), Some(least), Some(most)) = median(&|trial| trial.seconds) else {
+            text += &format!("| {name} | no valid run | | |\n");
+            continue;
+        };
+        let middle = |figure: &dyn Fn(&Trial) -> f64| median(figure).0.unwrap_or(0.0);
+        text += &format!(
+            "| {name} | {seconds:.2} ({least:.2}-{most:.2}) of {} | {:.2} + {:.2} | {:.2} / {:.2} |\n",
+            trials.len(),
+            middle(&|trial| trial.cpu_s.client.unwrap_or(0.0)),
+            middle(&|trial| trial.cpu_s.server.unwrap_or(0.0)),
+            middle(&|trial| trial.wire_bytes.server as f64 / 1e6),
+            middle(&|trial| trial.wire_bytes.client as f64 / 1e6),
+        );
+    }
+    text
+}
+
+/// Where the runs happen: both files, the path and the destination.
+struct Place {
+    data: Data,
+    path: TreePath,
+    programs: Programs,
+}
+
+impl Place {
+    fn old(&self) -> PathBuf {
+        self.data.folder().join("old")
+    }
+
+    fn source(&self) -> PathBuf {
+        self.data.folder().join("tree")
+    }
+
+    fn destination(&self) -> PathBuf {
+        self.data.folder().join("target")
+    }
+
+    fn prepare(&self, case: Case, bytes: u64) -> Result<(), String> {
+        let failed = |error| format!("cannot make the files in {}: {error}", self.data.folder().display());
+        let made = || -> std::io::Result<()> {
+            fs::create_dir_all(self.source())?;
+            let (old, new) = case.contents(bytes);
+            fs::write(self.old(), old)?;
+            fs::write(self.source().join("file"), new)
+        };
+        made().map_err(failed)
+    }
+
+    /// Runs it, and again while the emulator does not vouch for the run.
+    fn run(&self, contestant: &Contestant, case: &'static str) -> Result<Trial, String> {
+        let named = |error| format!("{}, {case}: {error}", contestant.name);
+        let mut left = AGAIN_MAX;
+        loop {
+            self.put_back().map_err(|error| named(format!("cannot put the old file back: {error}")))?;
+            let launch = self.launch(contestant).map_err(named)?;
+            let acted = (case, contestant.name.as_str());
+            let trial = trial::run(&self.path, &launch, acted, &self.destination()).map_err(named)?;
+            let new = self.source().join("file");
+            let stored = self.destination().join("tree/file");
+            if !same(&new, &stored).map_err(|error| named(error.to_string()))? {
+                return Err(named("the new file did not arrive".to_owned()));
+            }
+            if trial.doubts.is_empty() || left == 0 {
+                return Ok(trial);
+            }
+            left -= 1;
+        }
+    }
+
+    fn put_back(&self) -> std::io::Result<()> {
+        let directory = self.destination().join("tree");
+        if directory.exists() {
+            fs::remove_dir_all(self.destination())?;
+        }
+        fs::create_dir_all(&directory)?;
+        let file = directory.join("file");
+        fs::copy(self.old(), &file)?;
+        let before = SystemTime::now() - AGE;
+        fs::File::options().write(true).open(file)?.set_modified(before)
+    }
+
+    fn launch(&self, contestant: &Contestant) -> Result<Launch, String> {
+        let directory = self.data.folder().join("keys");
+        let failed = |error: std::io::Error| format!("cannot make {}: {error}", directory.display());
+        if directory.exists() {
+            fs::remove_dir_all(&directory).map_err(failed)?;
+        }
+        fs::create_dir(&directory).map_err(failed)?;
+        let [sender, receiver] = self.path.hosts.clone();
+        let task = Task {
+            options: &contestant.options,
+            programs: &self.programs,
+            path: self.path.facts,
+            sender,
+            receiver,
+            amount: Amount::Bytes(fs::metadata(self.old()).map_err(failed)?.len()),
+            source: self.source(),
+            destination: self.destination(),
+            directory,
+            index: 0,
+        };
+        by_name(contestant.tool).ok_or_else(|| format!("there is no tool {}", contestant.tool))?.launch(&task)
+    }
+}
+
+fn same(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let hash = |path: &Path| -> std::io::Result<blake3::Hash> {
+        Ok(blake3::Hasher::new().update_reader(fs::File::open(path)?)?.finalize())
+    };
+    Ok(hash(one)? == hash(other)?)
+}
