@@ -46,6 +46,7 @@ mod session;
 mod small_paths;
 mod streams;
 mod sync;
+mod sync_hosts;
 mod sync_keeps;
 mod sync_lines;
 mod sync_links;

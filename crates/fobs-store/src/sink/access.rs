@@ -6,7 +6,7 @@ use super::kept::Linkable;
 use super::{Later, Sink, Target};
 use crate::backups::Backups;
 use crate::clearance::{Clearances, Gate};
-use crate::journal::{Adoptions, History, TakeoverWatch};
+use crate::journal::{Adoptions, Doubt, Health, History, TakeoverWatch};
 use crate::requested::Requested;
 use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
@@ -52,6 +52,20 @@ impl Sink {
         let Target::Tree(tree) = &mut self.target else { return None };
         let view = tree.view();
         tree.journal()?.history(view)
+    }
+
+    /// What stands at the destination that an earlier run may have stored without the device's keeping it.
+    pub(crate) fn doubt(&mut self) -> Option<Doubt> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        tree.journal()?.doubt()
+    }
+
+    /// Where to note how calls at the destination fail.
+    pub(crate) fn health(&self) -> Health {
+        match &self.target {
+            Target::Tree(tree) => tree.health(),
+            Target::Nothing(_) | Target::Stream(_) => Health::default(),
+        }
     }
 
     /// Whether the one source gets a name of its own here, instead of landing in a directory.
