@@ -50,7 +50,7 @@ use self::history::{Left, Past};
 use self::lock::Asker;
 use self::store::Store;
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
-use self::tenure::{is_old, suffix_for, tenure};
+use self::tenure::{suffix_for, tenure};
 use self::watch::read_claim;
 use self::whose::{Whose, whose};
 use super::at;
@@ -180,12 +180,11 @@ impl Journal {
         let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
         let asker = Asker { transfer_id, client, key, destination, sight: spec.terms.sight };
         let locked = lock::lock(spec.directory, name.as_component(), &asker)?;
-        let Some(file) = locked.or_told(spec.terms.sight, name.as_component(), notices) else {
+        // A journal that says nothing lost its content, perhaps with files beside it.
+        let Some((file, strays)) = locked.or_told(spec.terms.sight, name.as_component(), notices) else {
             return Ok(None);
         };
         let (boot, suffix) = (tenure(&file.0), suffix_for(&file.0));
-        // One of an earlier run that says nothing lost its content, perhaps with files beside it.
-        let strays = if is_old(&file.0) { Strays::Possible } else { Strays::None };
         let since = Doubt::since(&file.0);
         let store: Arc<dyn Store> = Arc::new(file);
         let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
@@ -200,6 +199,7 @@ impl Journal {
         };
         let doubts = doubt::is_due(loaded.as_ref(), &*store, strays);
         let stays = spec.keep == Partial::Untouched && (loaded.is_some() || strays == Strays::Possible);
+        let strays = if loaded.is_none() { strays } else { Strays::None };
         let same = match loaded.map(|loaded| whose(spec, &key, &*store, loaded)) {
             Some(Whose::NotForUs) => return Ok(None),
             Some(Whose::Others(other)) => {

@@ -182,6 +182,7 @@ impl World {
         if small {
             fs::write(top.join("a"), "older").expect("room");
             fs::write(top.join("only here"), "stays or goes").expect("room");
+            ["a", "only here"].iter().for_each(|name| set_time(&top.join(name), LONG_AGO + 7));
         } else {
             mounted.extend(self.make(top, &seeds, abilities, [self.mounts[1], self.mounts[2]]));
         }
@@ -192,6 +193,8 @@ impl World {
         if self.fate == Fate::Frozen {
             mounted.push(Mounted::at(&top.join(FROZEN), ""));
             fs::write(top.join(FROZEN).join("a"), "what stands here").expect("room");
+            set_time(&top.join(FROZEN).join("a"), LONG_AGO + 7);
+            set_time(&top.join(FROZEN), LONG_AGO + 7);
             run("mount", &["-o", "remount,ro"], &top.join(FROZEN));
         }
         set_time(top, LONG_AGO + 6);
