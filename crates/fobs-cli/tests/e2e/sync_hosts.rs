@@ -208,10 +208,20 @@ fn differ(path: &Path, (ours, theirs): (Option<&Entry>, Option<&Entry>), world: 
         // A directory that loses its set-gid bit does so at its end here, at its beginning there.
         ours.take_group(&theirs);
     }
-    if world.has_letter('H') && !world.has_letter('A') {
-        // Likewise the order of names: the first is made anew or stays, with the ACL that it got or had.
+    let is_file = ours.kind() == FileKind::File;
+    if !world.has_letter('A') && (world.has_letter('H') || (is_file && world.shares())) {
+        // Likewise the order of names: the first is made anew or stays, with the ACL that it got or had. So
+        // is a file that others could have put into their directory.
         ours.forget_acls();
         theirs.forget_acls();
+    }
+    if is_file && world.shares() {
+        if !world.keeps_groups() {
+            ours.take_group(&theirs);
+        }
+        if !world.keeps_modes() {
+            ours.take_mode(&theirs);
+        }
     }
     ours != theirs
 }
@@ -338,8 +348,9 @@ fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) {
     let deletes = if is_late && ours_done.0 != Some(0) { Deletes::Fewer } else { Deletes::All };
     let done = Done { deletes, theirs_failed: theirs_done.0 != Some(0) };
     assert_eq!(theirs_done.0 == Some(0), ours_done.0 == Some(0), "exit codes; {told}");
-    if theirs_done.2.contains("could not make way") {
-        // It takes no right to write for that, as it does for deletions.
+    let said = &theirs_done.2;
+    if said.contains("could not make way") || said.contains("unlink(") && said.contains("Permission denied") {
+        // It takes no right to write for that, as it does for other deletions.
         return;
     }
     if lists == Lists::Compared {

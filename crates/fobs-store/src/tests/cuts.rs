@@ -84,7 +84,7 @@ fn a_directory_that_a_kill_left_gets_its_permissions() {
     world.write("tree/dir/file", b"content");
     set_mode(&world.from("tree/dir"), 0o755);
     fs::create_dir_all(world.to("")).expect("our own place");
-    // As this program leaves it, and as somebody made it.
+    // As this program leaves it, and as another program makes it.
     for (mode, expected) in [(0o1700, 0o755), (0o700, 0o700)] {
         fs::create_dir_all(world.to("dir")).expect("our own place");
         set_mode(&world.to("dir"), mode);

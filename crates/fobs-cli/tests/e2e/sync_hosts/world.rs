@@ -144,6 +144,11 @@ impl World {
         self.options.iter().any(|option| option.starts_with("--delete"))
     }
 
+    /// Whether others may make names in the target's directories.
+    pub fn shares(&self) -> bool {
+        self.gives_acls || self.gives_group
+    }
+
     pub fn keeps_groups(&self) -> bool {
         self.has_letter('a') && !self.has("--no-g")
     }
