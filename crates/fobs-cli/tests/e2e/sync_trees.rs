@@ -258,6 +258,11 @@ impl Entry {
     }
 
     /// Drops what is not compared.
+    pub fn forget_own_xattrs(&mut self) {
+        self.xattrs.retain(|name, _| name.starts_with("system.posix_acl_"));
+    }
+
+    /// Likewise.
     pub fn forget_acls(&mut self) {
         self.xattrs.retain(|name, _| !name.starts_with("system.posix_acl_"));
     }
