@@ -11,6 +11,7 @@ use crate::requested::Requested;
 use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
+use fobs_model::name::ours::Suffix;
 /// When something counts as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
@@ -58,6 +59,14 @@ impl Sink {
     pub(crate) fn doubt(&mut self) -> Option<Doubt> {
         let Target::Tree(tree) = &mut self.target else { return None };
         tree.journal()?.doubt()
+    }
+
+    /// The suffix of the names that it makes for a moment, where a journal has one.
+    pub(crate) fn suffix(&self) -> Option<Suffix> {
+        match &self.target {
+            Target::Tree(tree) => tree.suffix(),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
     }
 
     /// Where to note how calls at the destination fail.

@@ -124,7 +124,8 @@ impl Target {
     ) -> Result<Target, Error> {
         let doubt = sink.doubt();
         let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
-        let scheme = Scheme { options: &options, backups: backups.clone(), may_repeat: sink.may_repeat() };
+        let (backups_kept, may_repeat, suffix) = (backups.clone(), sink.may_repeat(), sink.suffix());
+        let scheme = Scheme { options: &options, backups: backups_kept, may_repeat, suffix };
         let deletes = options.delete.is_some() || options.rules.makes_way;
         let extraneous = deletes.then(|| Extraneous::new(view.clone(), scheme, budget)).transpose()?;
         let preserve = options.preserve.clone();

@@ -4,6 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::*;
+use fobs_model::name::ours::Suffix;
 
 impl Tree {
     /// Whether an earlier run of the same transfer stored what has this path.
@@ -14,6 +15,14 @@ impl Tree {
 }
 
 impl Tree {
+    /// The suffix of temporary names, where a journal has one.
+    pub(crate) fn suffix(&self) -> Option<Suffix> {
+        match self.names {
+            Names::Journalled(suffix) => Some(suffix),
+            Names::Distinct { .. } => None,
+        }
+    }
+
     /// Where to note how calls at the destination fail.
     pub(crate) fn health(&self) -> Health {
         self.health.clone()
