@@ -165,6 +165,10 @@ fn plain(line: String, world: &World) -> Option<String> {
     match line.get(1..2) {
         // Which of a file's names comes first is the order of the directory here, of the alphabet there.
         Some("f" | "L" | "S" | "D") if world.has_letter('H') => return None,
+        // One special file in place of another kind is a changed one there, a new one here.
+        Some("S") if line.starts_with('c') => {
+            return Some(format!("cS {}", line.get(12..).unwrap_or_default()));
+        }
         Some("f" | "d") => {}
         _ => return Some(line),
     }
@@ -186,7 +190,13 @@ fn plain(line: String, world: &World) -> Option<String> {
 }
 
 /// Whether two entries differ in more than docs/guide.md says they may.
-fn differ(path: &Path, (ours, theirs): (Option<&Entry>, Option<&Entry>), world: &World, done: Done) -> bool {
+fn differ(
+    path: &Path,
+    (ours, theirs): (Option<&Entry>, Option<&Entry>),
+    source: Option<&Entry>,
+    world: &World,
+    done: Done,
+) -> bool {
     let (ours, theirs) = match (ours, theirs) {
         (Some(ours), Some(theirs)) => (ours, theirs),
         (Some(_), None) => return done.deletes == Deletes::All,
@@ -216,6 +226,10 @@ fn differ(path: &Path, (ours, theirs): (Option<&Entry>, Option<&Entry>), world: 
         theirs.forget_acls();
     }
     if is_file && world.shares() {
+        if source.is_some_and(|source| source.content() == ours.content()) {
+            // And has the source's content then, where size and time say that it has it already.
+            ours.take_content(&theirs);
+        }
         if !world.has_letter('X') {
             ours.forget_own_xattrs();
             theirs.forget_own_xattrs();
@@ -245,10 +259,11 @@ enum Deletes {
     Fewer,
 }
 
-fn difference(ours: &Tree, theirs: &Tree, world: &World, done: Done) -> Vec<String> {
+fn difference((ours, theirs): (&Tree, &Tree), source: &Tree, world: &World, done: Done) -> Vec<String> {
     let all: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
-    let differing =
-        all.into_iter().filter(|path| differ(path, (ours.get(*path), theirs.get(*path)), world, done));
+    let differing = all
+        .into_iter()
+        .filter(|path| differ(path, (ours.get(*path), theirs.get(*path)), source.get(*path), world, done));
     let shown = |entry: Option<&Entry>| entry.map_or("nothing".to_owned(), Entry::brief);
     differing
         .map(|path| {
@@ -367,7 +382,8 @@ fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> bool {
         assert_eq!(apart, (Vec::new(), Vec::new()), "lists of ours and rsync's; {told}");
     }
     let (ours, theirs) = (listing(&ends.ours, None, began), listing(&ends.theirs, None, began));
-    let differing = difference(&ours, &theirs, ends.world, done);
+    let source = listing(&ends.source, None, began);
+    let differing = difference((&ours, &theirs), &source, ends.world, done);
     let some = differing.iter().take(DIFFERENCES_SHOWN).cloned().collect::<Vec<_>>().join("\n");
     assert!(differing.is_empty(), "{} entries differ:\n{some}\n{told}", differing.len());
     true

@@ -267,6 +267,11 @@ impl Entry {
         self.xattrs.retain(|name, _| !name.starts_with("system.posix_acl_"));
     }
 
+    /// Likewise its content.
+    pub fn take_content(&mut self, other: &Entry) {
+        self.content.clone_from(&other.content);
+    }
+
     /// Likewise its group.
     pub fn take_group(&mut self, other: &Entry) {
         self.owner.1 = other.owner.1;
