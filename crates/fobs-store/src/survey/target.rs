@@ -387,20 +387,10 @@ impl Target {
         Choice { decision, changes }
     }
 
-    pub(super) fn kept(&self) -> Kept {
-        let preserve = &self.options.preserve;
-        let modes = if preserve.modes { self.applier.rights.mode_bits } else { 0 };
-        Kept { modes, times: preserve.times }
-    }
-
     /// What stands at a path, compared with what an entry is to have beside mode and time.
     fn look(&mut self, path: &[u8], wanted: Option<&Attributes>) -> Option<(There, Stat)> {
         let movable = self.movable_in(path::split(path).0);
         look(self.view.as_mut()?, &self.collector, path, wanted, movable)
-    }
-
-    fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
-        checksum_in(self.view.as_mut()?, path)
     }
 
     /// Removes what is no directory, or makes it its own backup.

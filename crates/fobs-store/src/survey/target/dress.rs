@@ -103,4 +103,15 @@ impl Target {
         }
         Ok(())
     }
+
+    /// What of an entry is kept.
+    pub(super) fn kept(&self) -> Kept {
+        let preserve = &self.options.preserve;
+        let modes = if preserve.modes { self.applier.rights.mode_bits } else { 0 };
+        Kept { modes, times: preserve.times }
+    }
+
+    pub(super) fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
+        checksum_in(self.view.as_mut()?, path)
+    }
 }
