@@ -39,6 +39,7 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	$(CARGO) test --locked -p fobs-cli --features long
 	scripts/test-adapters.sh
 	scripts/test-python-long.sh
+	$(MAKE) power-cuts
 	$(MAKE) hostile
 	$(MAKE) neighbour
 	$(MAKE) bench-python
@@ -75,7 +76,8 @@ crash: build lab ## kill either side of real copies 300 times, go on with them, 
 	$(LAB) crash --fobs $(FOBS) --kills 300
 
 .PHONY: power-cuts
-power-cuts: build lab ## cut the power of a copy's destination 300 times, go on, compare every byte (30 minutes; root and loop devices)
+power-cuts: build lab ## cut the power of a copy's destination on ext4 and xfs 300 times, go on, compare every byte (30 minutes; root and loop devices)
+	scripts/install-needs.sh
 	$(LAB) crash --fobs $(FOBS) --power --kills 300
 
 .PHONY: hostile

@@ -25,14 +25,13 @@ done
 
 # program:package, or file:package where there is no program
 wanted="sshd:openssh-server ssh:openssh-client rsync:rsync ip:iproute2 iptables:iptables tcpdump:tcpdump ethtool:ethtool \
-setpriv:util-linux cc:build-essential"
+setpriv:util-linux cc:build-essential mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs losetup:mount"
 case "${1:-}" in
 "") ;;
 bench) wanted="$wanted iperf3:iperf3 tar:tar" ;;
 lab | lab-peers)
     wanted="$wanted scp:openssh-client iperf3:iperf3 globus-url-copy:globus-gass-copy-progs \
-globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make \
-mkfs.ext4:e2fsprogs losetup:mount"
+globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make"
     ;;
 dist) wanted="dpkg-deb:dpkg rpmbuild:rpm readelf:binutils python3:python3-venv" ;;
 packages) wanted="$wanted rpm:rpm debootstrap:debootstrap busybox:busybox-static file:file python3:python3-venv \

@@ -30,6 +30,7 @@ use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Perishable, Side, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::event::FileError;
+use fobs_model::name::ours::Suffix;
 use fobs_model::options::sync::{Delete, DeleteWhen, Enter, SyncOptions};
 
 /// Most bytes of paths that wait for their deletion; more are left, and that is said.
@@ -45,6 +46,8 @@ pub struct Extraneous {
     chain: Chain,
     delete: Delete,
     backups: Option<Backups>,
+    /// Links and the like get a name of it for a moment; they carry no mark.
+    suffix: Option<Suffix>,
     dry_run: bool,
     only_delete: bool,
     enters: Enter,
@@ -111,6 +114,8 @@ pub(crate) struct Scheme<'a> {
     pub(crate) backups: Option<Backups>,
     /// Whether a directory may be listed in several parts: the contents of several sources.
     pub(crate) may_repeat: bool,
+    /// The suffix of the names that this transfer makes for a moment.
+    pub(crate) suffix: Option<Suffix>,
 }
 
 /// Something to delete.
@@ -139,7 +144,7 @@ impl Extraneous {
         scheme: Scheme<'_>,
         budget: &MemoryBudget,
     ) -> Result<Extraneous, Error> {
-        let Scheme { options, backups, may_repeat } = scheme;
+        let Scheme { options, backups, may_repeat, suffix } = scheme;
         let names = NamesFrom::of(options, budget)?;
         let delete = options.delete.unwrap_or_default();
         let look = match delete.when {
@@ -152,6 +157,7 @@ impl Extraneous {
             chain: Chain::within(filter_of(options)?, Side::Receiver, b"", budget)?,
             delete,
             backups,
+            suffix,
             dry_run: options.dry_run,
             only_delete: options.only_delete,
             enters: options.directories,

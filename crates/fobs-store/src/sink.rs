@@ -258,7 +258,7 @@ impl Sink {
                 return Err(protocol("the transfer ends in the middle of a directory"));
             }
             if tree.settles() {
-                synced(events, || tree.settle())
+                synced(events, || tree.settle(self.terms.sight))
                     .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
             }
             closing = Closing::new(tree.take_journal(), tree.end_of_top());
@@ -378,7 +378,7 @@ impl Sink {
         }
         let written = match (&file.storing, &mut self.target) {
             (Storing::File(placing), Target::Tree(tree)) => {
-                placing.file.write(data, offset).map_err(|errno| tree.not_written(&file.path, errno))
+                placing.file.write(data, offset).map_err(|errno| tree.trouble("write", &file.path, errno))
             }
             (Storing::Stream, Target::Stream(stream)) => {
                 stream.writer.write_all(data).map_err(|error| stream_failed(&error).into())

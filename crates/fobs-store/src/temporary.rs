@@ -161,7 +161,8 @@ fn reserve(file: &OwnedFd, len: u64) -> Result<u64, Errno> {
         let room = stat.f_bavail.saturating_mul(u64::try_from(stat.f_bsize).unwrap_or(1));
         return if stat.f_blocks > 0 && len > room { Err(Errno::NOSPC) } else { Ok(0) };
     }
-    match fs::fallocate(file, FallocateFlags::empty(), 0, len) {
+    // It grows as it is written: after a power cut a file of its full size would look complete.
+    match fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
         Ok(()) => Ok(len),
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(errno),
         Err(_) => Ok(0),
@@ -172,8 +173,10 @@ fn reserve(file: &OwnedFd, len: u64) -> Result<u64, Errno> {
 pub(super) struct TemporaryFile {
     file: Arc<OwnedFd>,
     temporary: Temporary,
-    /// It may be longer than what was written.
-    may_be_longer: bool,
+    /// Room that was reserved for it, bytes.
+    reserved: u64,
+    /// An earlier run began it, and it may be longer than what is written now.
+    is_resumed: bool,
 }
 
 impl TemporaryFile {
@@ -190,7 +193,7 @@ impl TemporaryFile {
         let file = Arc::new(file);
         let temporary = Temporary { directory, name, held: Arc::clone(&file), in_place: false };
         let reserved = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };
-        Ok(TemporaryFile { file, temporary, may_be_longer: reserved > 0 })
+        Ok(TemporaryFile { file, temporary, reserved, is_resumed: false })
     }
 
     /// Goes on with the temporary file of `name`, in a journalled transfer, or, where names may be replaced,
@@ -217,7 +220,7 @@ impl TemporaryFile {
         };
         let file = Arc::new(at::reopen(&held, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?);
         let temporary = Temporary { directory, name: part, held: Arc::clone(&file), in_place: false };
-        Ok(Some(TemporaryFile { file, temporary, may_be_longer: true }))
+        Ok(Some(TemporaryFile { file, temporary, reserved: 0, is_resumed: true }))
     }
 
     /// Writes all of `data` at `offset`.
@@ -268,6 +271,17 @@ impl TemporaryFile {
         fs::ftruncate(&self.file, offset + len)
     }
 
+    /// Ends the file after `len` bytes, where it, or what is reserved for it, goes on. ext4 then records its
+    /// length at once, and after a power cut it would look complete: so its content goes to the device first.
+    fn cut_to(&self, len: u64) -> Result<(), Errno> {
+        let is_longer = self.is_resumed && u64::try_from(fs::fstat(&self.file)?.st_size) != Ok(len);
+        if self.reserved > len || is_longer {
+            fs::fdatasync(&self.file)?;
+            fs::ftruncate(&self.file, len)?;
+        }
+        Ok(())
+    }
+
     /// Gives a file of `len` bytes permissions and its name, that of another one only where it `replaces`.
     pub(super) fn take_name(
         &mut self,
@@ -276,9 +290,7 @@ impl TemporaryFile {
         mode: u32,
         replaces: bool,
     ) -> Result<(), Errno> {
-        if self.may_be_longer {
-            fs::ftruncate(&self.file, len)?;
-        }
+        self.cut_to(len)?;
         fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
         match self.temporary.rename_to_new(name) {
             Err(Errno::EXIST) if replaces => self.temporary.rename(name),
@@ -304,9 +316,7 @@ impl TemporaryFile {
         attributes: Option<&Attributes>,
         applier: &Applier,
     ) -> Result<Result<(), Unset>, Errno> {
-        if self.may_be_longer {
-            fs::ftruncate(&self.file, len)?;
-        }
+        self.cut_to(len)?;
         let now = applier.made_in(&self.temporary.directory, Some(OWN_MODE));
         let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
         if applier.keeping.overwrite == Overwrite::Refuse {

@@ -1,6 +1,7 @@
 //! Source and sink together, without a network between them.
 
 mod bounds;
+mod cuts;
 mod deltas;
 mod destinations;
 mod faults;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 pub(crate) use self::entrances::Entrances;
 pub(crate) use self::first_names::FirstNames;
 pub(crate) use self::settling::Settling;
-use self::terms::{not_set, veiled, written_now};
+use self::terms::written_now;
 use super::at;
 use super::at::open_beneath;
 use super::attributes::{Applier, Attributes, Made, ModeNow, Modes, Unkept, Unset, open_handle};
@@ -25,7 +25,7 @@ use super::backups::Backups;
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
 use super::held::Inode;
-use super::journal::Journal;
+use super::journal::{Health, Journal};
 pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
 use super::temporary::{Names, Placed, TemporaryFile, Thing, is_made_here, place};
@@ -41,6 +41,9 @@ use fobs_model::options::{Overwrite, Sight, Terms};
 
 /// Only the owner may access directories until they are complete.
 const DIRECTORY_MODE: u32 = 0o700;
+/// The bit of one whose mode is not that of the source, until it is complete: it does nothing to a directory
+/// that only its owner enters, and tells a later run that it is not to stay so.
+const UNFINISHED: u32 = 0o1000;
 
 /// Why something was not stored.
 #[derive(Debug)]
@@ -89,6 +92,8 @@ pub(super) struct Tree {
     settling: Option<Settling>,
     /// What is recorded of it, and the lock.
     journal: Option<Journal>,
+    /// Of the destination's device, as the journal counts on it.
+    health: Health,
     /// What is replaced is kept under another name.
     backups: Option<Backups>,
     /// Times of directories are left.
@@ -130,7 +135,10 @@ enum LevelState {
     Created {
         allowed: u32,
     },
-    Existing,
+    /// It stands there, and gets this mode again.
+    Existing {
+        restores: Option<u32>,
+    },
     Skipped,
 }
 
@@ -143,6 +151,7 @@ impl Tree {
         fsync: bool,
         journal: Option<Journal>,
     ) -> Tree {
+        let health = journal.as_ref().map(Journal::health).unwrap_or_default();
         let names = journal.as_ref().map_or_else(Names::distinct, |it| Names::Journalled(it.suffix()));
         Tree {
             top,
@@ -155,6 +164,7 @@ impl Tree {
             levels: Vec::new(),
             settling: None,
             journal,
+            health,
             backups: None,
             leaves_directory_times: false,
             leaves_link_times: false,
@@ -300,7 +310,7 @@ impl Tree {
             .and_then(|(parent, name)| at::hold(&*self.hold(parent)?, name))
             .and_then(|held| fs::fstat(&held).map(|stat| (held, stat)));
         let (held, stat) =
-            held.map_err(|errno| Trouble::Path(veiled(self.terms, "find the first name of", path, errno)))?;
+            held.map_err(|errno| Trouble::Path(self.veiled("find the first name of", path, errno)))?;
         self.check_first_name(path, target, &stat)?;
         // A directory's names are not files; the kernel refuses other links to one by itself.
         self.make(path, "make the hard link", &Thing::Name(&held), Meta::default(), None)
@@ -332,9 +342,9 @@ impl Tree {
                     // A later run of the transfer does not take it for another's.
                     journal.made(path, &stat);
                 }
-                set.map_err(|unset| not_set(&unset, path))
+                set.map_err(|unset| self.not_set(&unset, path))
             }
-            Err(errno) => Err(Trouble::Path(veiled(self.terms, what, path, errno))),
+            Err(errno) => Err(Trouble::Path(self.veiled(what, path, errno))),
         }
     }
 

@@ -42,9 +42,9 @@ pub struct Args {
     kills: u64,
 
     /// Cut the power of the destination's disk instead: a file system of its own on a loop device is shut
-    /// down without a flush and mounted again. Needs root
-    #[arg(long, value_name = "FILE SYSTEM", num_args = 0..=1, default_missing_value = "ext4")]
-    power: Option<String>,
+    /// down without a flush and mounted again, in the same boot or in another one. Needs root
+    #[arg(long, value_name = "FILE SYSTEM,...", num_args = 0..=1, default_missing_value = "ext4,xfs", value_delimiter = ',')]
+    power: Option<Vec<String>>,
 
     /// Seed of sizes, sides and times [default: the clock]
     #[arg(long, value_name = "SEED")]
@@ -80,7 +80,7 @@ fn in_own_network(args: &Args) -> Option<ExitCode> {
     inside.args(unshare).args(["sh", "-c", script]).arg(program).arg("crash");
     inside.arg("--fobs").arg(&args.fobs).arg("--kills").arg(args.kills.to_string());
     if let Some(kind) = &args.power {
-        inside.arg(format!("--power={kind}"));
+        inside.arg(format!("--power={}", kind.join(",")));
     }
     if let Some(seed) = args.seed {
         inside.arg("--seed").arg(seed.to_string());
@@ -108,8 +108,8 @@ fn run(args: &Args) -> Result<(), Failure> {
         println!("no copies over ssh: that needs root and an sshd");
     }
     let mut figures = Figures::default();
-    if let Some(kind) = &args.power {
-        return cut_power(args, kind, seed, &mut directory, &mut place, &mut figures);
+    if let Some(kinds) = &args.power {
+        return cut_power(args, kinds, seed, &mut directory, &mut place);
     }
     while figures.kills < args.kills {
         let left = args.kills - figures.kills;
@@ -138,32 +138,48 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Copies whose destination loses its power.
+/// Copies whose destination loses its power, on one file system after the other.
 fn cut_power(
     args: &Args,
-    kind: &str,
+    kinds: &[String],
     seed: u64,
     directory: &mut tempfile::TempDir,
     place: &mut Place,
-    figures: &mut Figures,
 ) -> Result<(), Failure> {
-    let served = directory.path().join("served");
-    let disk = Disk::make(directory.path(), &served, kind, shut_down).map_err(Failure::new)?;
-    let Some(mut disk) = disk else {
-        return Err(Failure::new(format!(
-            "no power to cut: there is no loop device here, or no mkfs.{kind}; run it as root where both are"
-        )));
-    };
-    while figures.kills < args.kills {
-        if let Err(message) = place.push_through_cuts(args.kills - figures.kills, &mut disk, figures) {
+    let mut left = args.kills;
+    let mut tried = 0;
+    for (kind, following) in kinds.iter().zip((0..kinds.len()).rev()) {
+        let cuts = left / (following as u64 + 1);
+        let served = directory.path().join("served");
+        let disk = Disk::make(directory.path(), &served, kind, shut_down).map_err(Failure::new)?;
+        let Some(disk) = disk else {
+            println!(
+                "skipped: {kind}, which needs root, a loop device, mkfs.{kind} and this kernel's support"
+            );
+            continue;
+        };
+        tried += 1;
+        left -= cuts;
+        cut_power_of(disk, kind, cuts, place).map_err(|message| {
             directory.disable_cleanup(true);
             let here = directory.path().display();
-            let message =
-                format!("seed {seed}, copy {}: {message}\nall files are kept in {here}", figures.copies);
-            return Err(Failure::with_code(EXIT_INTERNAL, message));
-        }
+            let message = format!("seed {seed}, {kind}, {message}\nall files are kept in {here}");
+            Failure::with_code(EXIT_INTERNAL, message)
+        })?;
+    }
+    if tried == 0 {
+        return Err(Failure::new("no power to cut: run it as root where loop devices are".to_owned()));
+    }
+    Ok(())
+}
+
+fn cut_power_of(mut disk: Disk, kind: &str, cuts: u64, place: &mut Place) -> Result<(), String> {
+    let mut figures = Figures::default();
+    while figures.kills < cuts {
+        let copied = place.push_through_cuts(cuts - figures.kills, &mut disk, &mut figures);
+        copied.map_err(|message| format!("copy {}: {message}", figures.copies))?;
         if figures.copies.is_multiple_of(COPIES_A_LINE) {
-            println!("{} power cuts in {} copies", figures.kills, figures.copies);
+            println!("{kind}: {} power cuts in {} copies", figures.kills, figures.copies);
         }
     }
     println!(

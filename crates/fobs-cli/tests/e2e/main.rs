@@ -47,6 +47,7 @@ mod small_paths;
 mod streams;
 mod sync;
 mod sync_deltas;
+mod sync_hosts;
 mod sync_keeps;
 mod sync_lines;
 mod sync_links;

@@ -16,6 +16,8 @@ pub enum Need {
     Gigabytes,
     /// Root with loop devices, ext4 and Python.
     Disk,
+    /// A kernel with xfs, and the program that makes one.
+    Xfs,
 }
 
 /// Every test with a requirement, so that the list of skipped ones does not depend on the order of tests.
@@ -52,6 +54,8 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_push_with_x_deletes_nothing_below_what_it_leaves_out", &[Need::Root]),
     ("a_pull_with_x_empties_no_mounted_file_system", &[Need::Root]),
     ("copies_whose_destination_loses_its_power_go_on", &[Need::Root, Need::Disk]),
+    ("copies_onto_xfs_that_lose_its_power_go_on", &[Need::Root, Need::Disk, Need::Xfs]),
+    ("a_sync_ends_as_that_of_rsync_on_any_host", &[Need::Root]),
     ("a_packet_size_above_the_path_mtu_is_reduced", &[Need::Root]),
     ("the_bad_networks_lose_delay_duplicate_and_block", &[Need::Root, Need::Iptables]),
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
@@ -61,7 +65,7 @@ const TABLE: &[(&str, &[Need])] = &[
 ];
 
 impl Need {
-    fn given(self) -> bool {
+    pub fn is_given(self) -> bool {
         match self {
             Need::Root => super::net::namespaces_work(),
             Need::Iptables => super::net::iptables_work(),
@@ -72,6 +76,10 @@ impl Need {
                     && std::path::Path::new("/dev/loop-control").exists()
                     && ["mkfs.ext4", "python3"].iter().all(|program| program_exists(program))
             }
+            Need::Xfs => {
+                let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+                known.lines().any(|line| line.trim() == "xfs") && program_exists("mkfs.xfs")
+            }
         }
     }
 
@@ -81,6 +89,7 @@ impl Need {
             Need::Iptables => "iptables",
             Need::SecondUser => "root and a second user",
             Need::Disk => "root with loop devices, mkfs.ext4 and python3",
+            Need::Xfs => "xfs in the kernel, and mkfs.xfs",
             Need::Gigabytes => "3 GiB of room under /dev/shm or the temporary directory",
         }
     }
@@ -90,7 +99,7 @@ fn missing(needs: &[Need]) -> Vec<&'static str> {
     // iptables is tried inside a namespace, which needs root.
     let mut missing = Vec::new();
     for need in needs {
-        if !need.given() {
+        if !need.is_given() {
             missing.push(need.words());
             break;
         }
@@ -139,7 +148,7 @@ fn zz_everything_that_was_skipped_is_named() {
     // As root with iptables nothing may be missing: a table that skips everything would be a test that cannot
     // fail.
     if super::net::iptables_work() && super::files::roomy_directory().is_some() {
-        let is_of_the_host = |need: &Need| matches!(need, Need::Disk | Need::SecondUser);
+        let is_of_the_host = |need: &Need| matches!(need, Need::Disk | Need::Xfs | Need::SecondUser);
         let anywhere = TABLE.iter().filter(|(_, needs)| !needs.iter().any(is_of_the_host));
         assert_eq!(anywhere.filter_map(sentence).collect::<Vec<_>>(), Vec::<String>::new());
     }
@@ -161,6 +170,7 @@ const SOURCES: &[&str] = &[
     include_str!("refusals.rs"),
     include_str!("small_paths.rs"),
     include_str!("streams.rs"),
+    include_str!("sync_hosts.rs"),
     include_str!("sync_keeps.rs"),
     include_str!("walls.rs"),
     include_str!("wire.rs"),

@@ -70,7 +70,7 @@ pub fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
 }
 
 /// Sets the time of anything but a link's target.
-fn set_time(path: &Path, seconds: i64) {
+pub fn set_time(path: &Path, seconds: i64) {
     let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
     let times = Timestamps { last_access: time, last_modification: time };
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("own file");
@@ -212,6 +212,21 @@ impl Entry {
         }
     }
 
+    /// A line of it, for people.
+    pub fn brief(&self) -> String {
+        let Entry { mode, owner, time, device, xattrs, same_as, .. } = self;
+        let content: String = self.content.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let hex = |value: &[u8]| value.iter().take(60).map(|byte| format!("{byte:02x}")).collect::<String>();
+        let xattrs: Vec<String> =
+            xattrs.iter().map(|(name, value)| format!("{name}={}", hex(value))).collect();
+        format!("{mode:o} {owner:?} {time:?} {device} {content} {} {xattrs:?}", same_as.display())
+    }
+
+    /// The hash of a file, or a link's target.
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+
     pub fn xattrs_are_empty(&self) -> bool {
         self.xattrs.is_empty()
     }
@@ -240,6 +255,26 @@ impl Entry {
     /// Whether its permissions are among those of another one.
     pub fn is_narrower(&self, other: &Entry) -> bool {
         self.mode & !other.mode == 0
+    }
+
+    /// Drops what is not compared.
+    pub fn forget_own_xattrs(&mut self) {
+        self.xattrs.retain(|name, _| name.starts_with("system.posix_acl_"));
+    }
+
+    /// Likewise.
+    pub fn forget_acls(&mut self) {
+        self.xattrs.retain(|name, _| !name.starts_with("system.posix_acl_"));
+    }
+
+    /// Likewise its content.
+    pub fn take_content(&mut self, other: &Entry) {
+        self.content.clone_from(&other.content);
+    }
+
+    /// Likewise its group.
+    pub fn take_group(&mut self, other: &Entry) {
+        self.owner.1 = other.owner.1;
     }
 
     /// Likewise the permissions.

@@ -16,7 +16,7 @@ use fobs_model::message::{Bytes, Complete, Message};
 use fobs_model::options::Preserve;
 use fobs_store::source_identity;
 use fobs_store::survey::{Append, Changes, Choice, CompareBy, Decision, Rules};
-pub use fobs_store::{Adoption, Base, Identity, Partial, Sink, SinkSpec, Source};
+pub use fobs_store::{Above, Adoption, Base, Identity, Partial, Sink, SinkSpec, Source};
 
 /// Chunks that an interrupted transfer moves: the first three hold 4 MiB, the others 1 MiB each or more.
 const CHUNKS: u32 = 6;
@@ -31,6 +31,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         base: Base::Ambient,
         destination: world.to().as_os_str().as_bytes().to_vec(),
         shape: source.shape(),
+        above: Above::Required,
         preserve: Preserve::default(),
         fsync: false,
         keep: Partial::Keep,

@@ -38,7 +38,7 @@ use fobs_model::message::Sending;
 use fobs_model::options::Preserve;
 use fobs_model::options::sync::Delta;
 use fobs_store::survey::{Checksums, Compare, CompareBy, ListingForm, Rules};
-use fobs_store::{Base, Partial, Sink, SinkSpec, Source, SourceSpec};
+use fobs_store::{Above, Base, Partial, Sink, SinkSpec, Source, SourceSpec};
 
 pub const SECRET: [u8; 32] = [7; 32];
 /// New addresses are challenged, and the first one need not be: the control channel proves the loopback.
@@ -352,6 +352,7 @@ impl World {
             base: Base::Ambient,
             destination,
             shape: source.shape(),
+            above: Above::Required,
             preserve: Preserve::default(),
             fsync: false,
             keep: Partial::Discard,

@@ -198,8 +198,9 @@ pub(crate) fn open_handle(file: &impl AsFd) -> Handle<'_> {
     Handle::Open(file.as_fd())
 }
 
-/// Does something that needs a file its owner may write, as rsync does: gives it that permission meanwhile.
-fn while_writable(file: Handle<'_>, change: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+/// Does something that needs a file or directory its owner may write, as rsync does: gives it that permission
+/// meanwhile.
+pub(crate) fn while_writable<T>(file: Handle<'_>, change: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     let refused = match change() {
         Err(errno @ (Errno::ACCESS | Errno::PERM)) => errno,
         done => return done,
@@ -208,8 +209,8 @@ fn while_writable(file: Handle<'_>, change: impl Fn() -> Result<(), Errno>) -> R
     if mode & OWNER_WRITES != 0 || file.set_mode(mode | OWNER_WRITES).is_err() {
         return Err(refused);
     }
-    let changed = change();
-    changed.and(file.set_mode(mode))
+    let (changed, restored) = (change(), file.set_mode(mode));
+    restored.and(changed)
 }
 
 fn keep_first(result: &mut Result<(), Unset>, next: Result<(), Unset>) {

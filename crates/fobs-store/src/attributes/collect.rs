@@ -12,6 +12,7 @@ use crate::at::open_beneath;
 use crate::beneath;
 use crate::beneath::{Links, kind};
 use crate::stat::Meta;
+use fobs_model::options::Chmod;
 use fobs_model::options::{IdMapping, Preserve, Privileges};
 
 /// Reads attributes.
@@ -40,8 +41,25 @@ impl Collector {
         }
     }
 
-    /// What the transfer keeps of a file; none if it keeps nothing.
+    /// What the transfer keeps of a file, as it is sent; none if it keeps nothing.
     pub(crate) fn attributes(&self, file: Handle<'_>, stat: &Stat) -> Result<Option<Box<Attributes>>, Errno> {
+        let mut found = self.found_attributes(file, stat)?;
+        if self.preserve.chmod != Chmod::default()
+            && let Some(xattrs) = found.as_mut().and_then(|it| it.xattrs.as_mut())
+        {
+            // Or the ACL, which is set after the mode, takes the change back.
+            let mode = self.meta(stat).mode;
+            xattrs.iter_mut().for_each(|xattr| xattr.take_mode(mode));
+        }
+        Ok(found)
+    }
+
+    /// Likewise, as it is.
+    pub(crate) fn found_attributes(
+        &self,
+        file: Handle<'_>,
+        stat: &Stat,
+    ) -> Result<Option<Box<Attributes>>, Errno> {
         let preserve = &self.preserve;
         if !preserve.has_attributes() {
             return Ok(None);

@@ -2,6 +2,7 @@
 //! POSIX ACLs are the extended attributes [`ACL_ACCESS`] and [`ACL_DEFAULT`].
 
 mod accounts;
+mod acl;
 mod apply;
 mod collect;
 mod handle;
@@ -12,7 +13,7 @@ mod modes;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use apply::{Applier, HOLD, Unset, open_handle};
+pub(super) use apply::{Applier, HOLD, Unset, open_handle, while_writable};
 pub(super) use collect::Collector;
 pub use fobs_model::options::{FileSystems, Preserve, SymbolicLinks, Unkept};
 pub(super) use handle::Handle;
@@ -138,6 +139,17 @@ impl Xattr {
             Ok(())
         } else {
             Err("the value of an extended attribute is longer than 64 KiB")
+        }
+    }
+}
+
+impl Xattr {
+    /// Gives an access ACL the permissions of a mode.
+    pub(crate) fn take_mode(&mut self, mode: u32) {
+        if self.name == ACL_ACCESS
+            && let Some(changed) = acl::with_mode(&self.value, mode)
+        {
+            self.value = changed;
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::own::is_own;
 use fobs_filter::{Action, NameKind, Perishable, path};
 use fobs_model::budget::{Charge, Keeps};
 use fobs_model::name::Component;
+use fobs_model::name::ours::suffix_in;
 
 /// Flags for reading a directory.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -112,7 +113,8 @@ impl Extraneous {
                 known => known,
             };
             let is_directory = file_type == FileType::Directory;
-            let is_ours = !is_directory && is_own(&*held, name);
+            let has_our_suffix = self.suffix.is_some() && suffix_in(name) == self.suffix;
+            let is_ours = !is_directory && (has_our_suffix || is_own(&*held, name));
             let entry = Name { name: name.to_vec(), is_directory, is_ours };
             let room = kept.grow(name.len() + ALLOCATION).and_then(|()| kept.push(&mut names, entry));
             if let Err(spent) = room {

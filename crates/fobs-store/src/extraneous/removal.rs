@@ -1,10 +1,12 @@
 //! Deleting what was found.
 
+use std::os::fd::AsFd;
+
 use rustix::io::Errno;
 
 use super::{ALLOCATION, Deleted, Extraneous, Found, Obstacle};
 use crate::at;
-use crate::attributes::timestamps;
+use crate::attributes::{Handle, timestamps, while_writable};
 use crate::beneath::sentence;
 use fobs_filter::path::show;
 use fobs_filter::{Perishable, path};
@@ -123,7 +125,7 @@ impl Extraneous {
         let (parent, name) = path::split_name(&place)?;
         let directory = view.hold(parent)?;
         let unlink = || at::unlink(&*directory, name);
-        let removed = match &self.backups {
+        let remove = || match &self.backups {
             _ if found.is_directory => at::remove_directory(&*directory, name).map(|()| true),
             Some(backups) => match backups.take(&found.path, &directory, name) {
                 Ok(false) => backups.spare(&found.path, unlink),
@@ -131,7 +133,8 @@ impl Extraneous {
             },
             None => unlink().map(|()| true),
         };
-        match removed {
+        // A user's own directory without the right to write is none that keeps its entries, as in rsync.
+        match while_writable(Handle::Held(directory.as_fd()), remove) {
             Err(Errno::NOENT) => Ok(true),
             other => other,
         }

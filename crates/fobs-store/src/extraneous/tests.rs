@@ -15,7 +15,7 @@ fn destination(names: impl Iterator<Item = String>) -> tempfile::TempDir {
 fn extraneous(top: &Path, options: SyncOptions, budget: &MemoryBudget) -> Result<Extraneous, Error> {
     let top: OwnedFd = std::fs::File::open(top).expect("a directory").into();
     let options = SyncOptions { directories: Enter::All, delete: Some(Delete::default()), ..options };
-    let scheme = Scheme { options: &Arc::new(options), backups: None, may_repeat: false };
+    let scheme = Scheme { options: &Arc::new(options), backups: None, may_repeat: false, suffix: None };
     Extraneous::new(Some(View::new(Arc::new(top), None)), scheme, budget)
 }
 

@@ -72,6 +72,8 @@ pub(crate) struct Loaded {
     pub(crate) settled: Settled,
     /// Whether the device may not have kept all of the complete files yet.
     pub(crate) unsynced: bool,
+    /// Whether more may have been stored than it says: its newest state is of another mount, or none is.
+    pub(crate) is_behind: bool,
 }
 
 /// What the device has kept.
@@ -117,6 +119,7 @@ impl Book {
         let slots: [Option<Slot>; SLOTS] =
             std::array::from_fn(|index| decode_slot(&origin.salt, index, &header));
         let newest = newest(&slots, &boot);
+        let is_behind = is_behind(&slots, &boot);
         let mut kept = budget.charge(Keeps::Journal);
         let completions = read_log(&*store, &origin.salt, newest.records, &mut kept)?;
         let cut = (completions.len() as u64) < newest.records;
@@ -151,7 +154,7 @@ impl Book {
             // Slots that say more must not find the records that replace those that were cut.
             book.limit_records(completions.len() as u64, current.as_ref())?;
         }
-        Ok(Loaded { origin, book, completions, kept, current, settled, unsynced })
+        Ok(Loaded { origin, book, completions, kept, current, settled, unsynced, is_behind })
     }
 
     /// Records files that are complete, of `bytes` in all, and the one that is partly stored, all of whose
@@ -400,6 +403,12 @@ pub(super) fn newest(slots: &[Option<Slot>; SLOTS], boot: &Boot) -> Slot {
     let written = slots[..2].iter().flatten().filter(|slot| slot.boot == *boot && !unknown);
     let newest = written.chain(slots[2..].iter().flatten()).max_by_key(|slot| slot.sequence);
     newest.cloned().unwrap_or_default()
+}
+
+/// Whether the newest written slot does not count under this boot, or there is none.
+fn is_behind(slots: &[Option<Slot>; SLOTS], boot: &Boot) -> bool {
+    let newest = slots[..2].iter().flatten().max_by_key(|slot| slot.sequence);
+    *boot == Boot::default() || newest.is_none_or(|slot| slot.boot != *boot)
 }
 
 /// Which of the two slots from `first` on is to be written next.

@@ -5,6 +5,7 @@
 //!      0  magic, version (little-endian), origin: never changes
 //!   1024  holder: who holds the lock
 //!   2048  claim: who wants it
+//!   3072  doubt: whether names and times of what earlier runs stored may be there without its content
 //!   4096  two written slots: valid while the mount lasts that they were written under
 //!  20480  two synced slots: the device had kept everything that they say before they were written
 //!  36864  log: 32 bytes for each complete file
@@ -28,6 +29,8 @@ const ORIGIN_AT: u64 = 12;
 const HOLDER_AT: u64 = 1024;
 /// Where the claim is, bytes.
 const CLAIM_AT: u64 = 2048;
+/// Where the doubt is, bytes.
+const DOUBT_AT: u64 = 3072;
 /// Length of the parts before the slots, bytes.
 pub(super) const HEADER_LEN: usize = 4096;
 /// Where the slots begin, bytes.
@@ -243,6 +246,16 @@ pub(super) fn encode_claim(salt: &Salt, claim: &Claim) -> (Vec<u8>, u64) {
 /// The claim, from the first bytes of a file.
 pub(super) fn decode_claim(salt: &Salt, header: &[u8]) -> Option<Claim> {
     part(salt, header, CLAIM_AT)
+}
+
+/// Bytes and offset of the doubt. Earlier releases do not read it.
+pub(super) fn encode_doubt(salt: &Salt, doubts: bool) -> (Vec<u8>, u64) {
+    (seal(salt, DOUBT_AT, &doubts), DOUBT_AT)
+}
+
+/// The doubt, from the first bytes of a file.
+pub(super) fn decode_doubt(salt: &Salt, header: &[u8]) -> Option<bool> {
+    part(salt, header, DOUBT_AT)
 }
 
 impl Slot {

@@ -7,17 +7,19 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fobs_model::units::ABSENT_AFTER;
-use rustix::fs::{self, FileType, FlockOperation, OFlags};
+use rustix::fs::{self, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::Strays;
 use super::format::{
     Claim, ClientId, Due, HEADER_LEN, Holder, Origin, TransferId, decode_claim, decode_holder, decode_origin,
     encode_claim,
 };
 use super::store::{FileStore, Store};
 use crate::at;
-use crate::beneath::kind;
+use crate::at::open_beneath;
+use crate::beneath::{Links, kind};
 use crate::held::is_shared;
 use crate::own::open_own;
 use fobs_filter::path::show;
@@ -72,8 +74,8 @@ impl Asker<'_> {
 
 /// The lock, or why the transfer goes without a journal.
 pub(super) enum Lock {
-    /// It is held as long as this is open.
-    Held(FileStore),
+    /// It is held as long as this is open; and what an earlier run may have left, if the file was there.
+    Held(FileStore, Strays),
     /// The file system has no locks or no room.
     None,
     /// Another user may make names in the directory, and what has the journal's name is not ours: it must not
@@ -88,9 +90,9 @@ impl Lock {
         sight: Sight,
         name: Component<'_>,
         notices: &mut Vec<String>,
-    ) -> Option<FileStore> {
+    ) -> Option<(FileStore, Strays)> {
         match self {
-            Lock::Held(file) => return Some(file),
+            Lock::Held(file, strays) => return Some((file, strays)),
             Lock::None => {}
             Lock::Planted => notices.extend(planted(sight, name)),
         }
@@ -103,8 +105,10 @@ pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) 
     let begin = Instant::now();
     let mut asked = None;
     loop {
-        let file = match open(directory, name) {
-            Ok(file) => file,
+        let (file, strays) = match open(directory, name) {
+            Ok(opened) => opened,
+            // It was made, or removed, in between.
+            Err(Errno::EXIST) if begin.elapsed() < NAMELESS_WAIT => continue,
             Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
                 return not_ours(directory, name);
             }
@@ -114,7 +118,9 @@ pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) 
             return not_ours(directory, name);
         }
         match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) if has_name(&file, directory, name) => return Ok(Lock::Held(FileStore(file))),
+            Ok(()) if has_name(&file, directory, name) => {
+                return Ok(Lock::Held(FileStore(file), strays));
+            }
             // Its last holder removed it.
             Ok(()) | Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -170,10 +176,17 @@ fn ask(store: &FileStore, running: &Running, due: Due, asked: &mut Option<Asked>
     }
 }
 
-/// Opens a journal, without following a link or waiting for a fifo's other end.
-fn open(directory: &OwnedFd, name: Component<'_>) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    open_own(directory, name, flags)
+/// Opens a journal, without following a link or waiting for a fifo's other end, or makes it: then no earlier
+/// run left anything.
+fn open(directory: &OwnedFd, name: Component<'_>) -> Result<(OwnedFd, Strays), Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match open_beneath(directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse) {
+        Err(Errno::NOENT) => {
+            let made = open_own(directory, name, flags | OFlags::CREATE | OFlags::EXCL)?;
+            Ok((made, Strays::None))
+        }
+        found => Ok((found?, Strays::Possible)),
+    }
 }
 
 /// Whether it is a regular file of ours with one name at most.

@@ -6,19 +6,24 @@
 //!   format    the bytes: header, slots, log
 //!   store     reading and writing them: a file, or a faulty one in tests
 //!   book      what a journal says, and the order of its writes
+//!   doubt     what the device may not have kept
 //!   lock      one transfer at a time into a destination; taking over from a session that lost its peer
 //!   sync      the thread that has the device keep the data, and then says so
+//!   health    whether the device fails
 //!   history   what earlier runs stored
 //!   inspect   what a journal says that no transfer uses
 //!   tenure    how long what is not synced counts
 //!   unfinished  removing what is not gone on with
+//!   watch       what a later session asks of the one that holds the lock
 //!   whose       whether a journal is for this transfer
 //! ```
 
 #[cfg(any(test, feature = "testing"))]
 mod any;
 mod book;
+mod doubt;
 mod format;
+mod health;
 mod history;
 mod inspect;
 mod lock;
@@ -29,24 +34,24 @@ mod tenure;
 #[cfg(test)]
 mod tests;
 mod unfinished;
+mod watch;
 mod whose;
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Stat, fstat};
+use rustix::io::Errno;
 
 use self::book::{Book, LoadError, Loaded};
-use self::format::{
-    Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, encode_claim,
-    encode_holder,
-};
+use self::format::{Claim, Completion, Current, Holder, Origin, Unreadable, encode_claim, encode_holder};
 use self::history::{Left, Past};
 use self::lock::Asker;
 use self::store::Store;
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
-use self::tenure::{is_old, suffix_for, tenure};
+use self::tenure::{suffix_for, tenure};
+use self::watch::read_claim;
 use self::whose::{Whose, whose};
 use super::at;
 use super::beneath::{open_self, sentence};
@@ -61,13 +66,16 @@ pub use fobs_model::options::Terms;
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::any::load_any;
+pub use self::doubt::Doubt;
 pub use self::format::{ClientId, TransferId};
+pub(crate) use self::health::Health;
 pub use self::history::{Adoption, Adoptions, Held, History};
 pub(super) use self::inspect::is_interrupted;
 pub(crate) use self::inspect::{Found, inspect};
 pub use self::names::client_id;
 pub(super) use self::names::{Top, journal_name};
 pub(super) use self::sync::NotKept;
+pub use self::watch::{Asked, TakeoverWatch};
 
 /// What stays of a transfer that is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,50 +96,6 @@ pub struct Suspended {
     pub files: u64,
     /// Bytes of complete files and of the partial one.
     pub bytes: u64,
-}
-
-/// Tells whether another session takes over this one's destination. Does not hold the lock.
-#[derive(Clone)]
-pub struct TakeoverWatch {
-    book: Weak<Book>,
-    generation: u64,
-}
-
-impl TakeoverWatch {
-    /// What a later session asks of this one.
-    pub fn asked(&self) -> Asked {
-        let Some(claim) = self.claim() else { return Asked::Nothing };
-        match claim.due {
-            _ if claim.generation <= self.generation => Asked::Nothing,
-            Due::Now => Asked::ToEnd,
-            Due::IfAbsent if claim.refused < claim.generation => Asked::ToEndIfAbsent,
-            Due::IfAbsent => Asked::Nothing,
-        }
-    }
-
-    /// Tells the one that asked last that this session's client is here.
-    pub fn refuse(&self) {
-        if let (Some(book), Some(claim)) = (self.book.upgrade(), self.claim()) {
-            let (bytes, at) = encode_claim(book.salt(), &Claim { refused: claim.generation, ..claim });
-            // Without it the other one waits longer before it gives up.
-            let _ = book.store().write_at(&bytes, at);
-        }
-    }
-
-    fn claim(&self) -> Option<Claim> {
-        self.book.upgrade().map(|book| read_claim(book.store(), book.salt()))
-    }
-}
-
-/// What a later session asks of one that holds the destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// Nothing.
-    Nothing,
-    /// To end: it is of the same command.
-    ToEnd,
-    /// To end if its client is absent: it is of the same client and transfer.
-    ToEndIfAbsent,
 }
 
 /// What a journal is opened for.
@@ -181,6 +145,8 @@ pub(super) struct Journal {
     /// An earlier run left files that the device may not have kept.
     unsynced: bool,
     strays: Strays,
+    /// Files that an earlier run stored and the device may not have kept.
+    doubt: Option<Doubt>,
     /// Complete files of the current chunk.
     completions: Vec<Completion>,
     finished: Finishing,
@@ -214,12 +180,12 @@ impl Journal {
         let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
         let asker = Asker { transfer_id, client, key, destination, sight: spec.terms.sight };
         let locked = lock::lock(spec.directory, name.as_component(), &asker)?;
-        let Some(file) = locked.or_told(spec.terms.sight, name.as_component(), notices) else {
+        // A journal that says nothing lost its content, perhaps with files beside it.
+        let Some((file, strays)) = locked.or_told(spec.terms.sight, name.as_component(), notices) else {
             return Ok(None);
         };
         let (boot, suffix) = (tenure(&file.0), suffix_for(&file.0));
-        // One of an earlier run that says nothing lost its content, perhaps with files beside it.
-        let strays = if is_old(&file.0) { Strays::Possible } else { Strays::None };
+        let since = Doubt::since(&file.0);
         let store: Arc<dyn Store> = Arc::new(file);
         let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
             Ok(loaded) => Some(loaded),
@@ -231,7 +197,9 @@ impl Journal {
             }
             Err(error) => return Err(unusable(name.as_bytes(), error)),
         };
-        let stays = spec.keep == Partial::Untouched && loaded.is_some();
+        let doubts = doubt::is_due(loaded.as_ref(), &*store, strays);
+        let stays = spec.keep == Partial::Untouched && (loaded.is_some() || strays == Strays::Possible);
+        let strays = if loaded.is_none() { strays } else { Strays::None };
         let same = match loaded.map(|loaded| whose(spec, &key, &*store, loaded)) {
             Some(Whose::NotForUs) => return Ok(None),
             Some(Whose::Others(other)) => {
@@ -267,6 +235,7 @@ impl Journal {
             syncer: None,
             unsynced,
             strays,
+            doubt: doubts.then_some(since),
             completions: Vec::new(),
             finished: Finishing::default(),
             completed_bytes: 0,
@@ -284,6 +253,9 @@ impl Journal {
             encode_claim(salt, &Claim { generation: self.generation, ..Claim::default() });
         let holder = Holder::new(spec.transfer_id, since, spec.client, spec.holder);
         let (holder, holder_at) = encode_holder(salt, &holder);
+        if self.doubt.is_some() {
+            doubt::remember(salt, store);
+        }
         // Without them, others are refused without learning by whom.
         let _ = store.write_at(&claim, claim_at).and_then(|()| store.write_at(&holder, holder_at));
     }
@@ -291,6 +263,11 @@ impl Journal {
     /// The suffix of this transfer's temporary names.
     pub(super) fn suffix(&self) -> Suffix {
         self.suffix
+    }
+
+    /// What earlier runs may have stored that the device has not kept; `None` if it has all.
+    pub(super) fn doubt(&self) -> Option<Doubt> {
+        self.doubt
     }
 
     /// What earlier runs stored; `None` if nothing.
@@ -311,7 +288,7 @@ impl Journal {
     }
 
     pub(super) fn watch(&self) -> TakeoverWatch {
-        TakeoverWatch { book: Arc::downgrade(&self.book), generation: self.generation }
+        TakeoverWatch::new(Arc::downgrade(&self.book), self.generation)
     }
 
     /// A file of `path` is complete and has its name.
@@ -388,7 +365,9 @@ impl Journal {
         if self.syncer.is_none() {
             // Without the thread, what was stored outlives a kill, but not a power cut.
             let settle = if self.unsynced { open_self(&self.directory).map(Some) } else { Ok(None) };
-            self.syncer = settle.ok().and_then(|settle| Syncer::start(Arc::clone(&self.book), settle).ok());
+            self.syncer = settle
+                .ok()
+                .and_then(|settle| Syncer::start(Arc::clone(&self.book), self.health(), settle).ok());
         }
         if let Some(syncer) = &self.syncer {
             syncer.hand_over(snapshot, unfinished, finished);
@@ -404,9 +383,9 @@ impl Journal {
         }
     }
 
-    /// The device fails: what it was not asked to keep does not count any more.
-    pub(super) fn demote(&self) {
-        self.book.demote();
+    /// Where to note how calls at the destination fail.
+    pub(super) fn health(&self) -> Health {
+        Health::new(&self.book, &self.directory)
     }
 
     /// The transfer is complete: nothing stays.
@@ -417,6 +396,13 @@ impl Journal {
         } else {
             self.remove();
         }
+    }
+
+    /// Likewise, and the device keeps that: with its sources the command goes that would remove it.
+    pub(super) fn finish_for_good(self) -> std::result::Result<(), Errno> {
+        let directory = open_self(&self.directory)?;
+        self.finish();
+        rustix::fs::fsync(directory)
     }
 
     /// The transfer ends early, its last state recorded: what stays, if anything.
@@ -454,12 +440,6 @@ impl Drop for Journal {
             self.end_early();
         }
     }
-}
-
-fn read_claim(store: &dyn Store, salt: &Salt) -> Claim {
-    let mut header = [0; format::HEADER_LEN];
-    let filled = store.read_at(&mut header, 0).unwrap_or(0);
-    decode_claim(salt, &header[..filled]).unwrap_or_default()
 }
 
 fn unusable(name: &[u8], error: LoadError) -> Error {

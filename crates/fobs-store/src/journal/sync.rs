@@ -9,6 +9,7 @@ use rustix::fs;
 use rustix::io::Errno;
 
 use super::book::{Book, Snapshot};
+use super::health::Health;
 use crate::beneath::open_self;
 use crate::identity::Fingerprint;
 use fobs_sys::confine;
@@ -151,11 +152,11 @@ impl Drop for Syncer {
 impl Syncer {
     /// Starts the thread. `settle`: an open directory of a destination where an earlier run left complete
     /// files that the device may not have kept.
-    pub(super) fn start(book: Arc<Book>, settle: Option<OwnedFd>) -> std::io::Result<Syncer> {
+    pub(super) fn start(book: Arc<Book>, health: Health, settle: Option<OwnedFd>) -> std::io::Result<Syncer> {
         let shared = Arc::new(Shared { inbox: Mutex::default(), wake: Condvar::new() });
         let ours = Arc::clone(&shared);
         confine::spawn("fobs-sync", move || {
-            let mut worker = Worker { book, settle, named: None, unknown: false };
+            let mut worker = Worker { book, health, settle, named: None, unknown: false };
             while let Some(work) = next(&ours) {
                 let not_kept = worker.sync(work);
                 ours.inbox().not_kept.extend(not_kept);
@@ -203,6 +204,7 @@ fn next(shared: &Shared) -> Option<Work> {
 
 struct Worker {
     book: Arc<Book>,
+    health: Health,
     settle: Option<OwnedFd>,
     /// The partial file whose name is synced.
     named: Option<Arc<OwnedFd>>,
@@ -218,7 +220,7 @@ impl Worker {
         if let Some(directory) = self.settle.take() {
             // On whatever file systems they are; the second call reports errors.
             fs::sync();
-            self.unknown |= fs::syncfs(&directory).is_err();
+            self.device_kept(fs::syncfs(&directory));
         }
         match unfinished {
             Some(file) => {
@@ -227,6 +229,7 @@ impl Worker {
                     self.book.disown(&file.fingerprint, snapshot.slot.records);
                     not_kept.push(NotKept { path: file.path, errno, is_complete: false });
                     snapshot.slot.current = None;
+                    self.note(errno);
                 }
             }
             None => snapshot.slot.current = None,
@@ -237,11 +240,12 @@ impl Worker {
                     if let Err(errno) = fs::fsync(&file.file).and_then(|()| sync_directory(&file.directory)) {
                         self.book.withdraw(file.index);
                         not_kept.push(NotKept { path: file.path, errno, is_complete: true });
+                        self.note(errno);
                     }
                 }
             }
             Finishing::Devices(devices) => {
-                self.unknown |= devices.iter().any(|(_, file)| fs::syncfs(file).is_err());
+                devices.iter().for_each(|(_, file)| self.device_kept(fs::syncfs(file)));
             }
             Finishing::Everywhere => fs::sync(),
         }
@@ -250,6 +254,19 @@ impl Worker {
             let _ = self.book.confirm(&snapshot);
         }
         not_kept
+    }
+
+    /// A file system has kept everything, or has not, and does not say what.
+    fn device_kept(&mut self, done: Result<(), Errno>) {
+        if let Err(errno) = done {
+            self.unknown = true;
+            self.note(errno);
+        }
+    }
+
+    /// What fails for one file may have failed for those that are not asked for yet.
+    fn note(&self, errno: Errno) {
+        self.health.note(errno);
     }
 
     fn sync_unfinished(&mut self, unfinished: &Unfinished) -> Result<(), Errno> {

@@ -4,7 +4,6 @@
 use std::fs::{metadata, read_link, read_to_string};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Statx, StatxFlags};
 
@@ -17,8 +16,6 @@ use fobs_sys::confine::{Errand, outside};
 /// `STATX_MNT_ID_UNIQUE` (`linux/stat.h`, since Linux 6.8): a number that no other mount of this boot gets.
 /// Before, that of a mount that is gone may come again.
 const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-/// A journal that is older than this was not made now, seconds.
-const NEW_FOR_S: u64 = 2;
 
 /// File systems whose state in memory has a directory in sysfs: made with the first of their mounts, and gone
 /// with the last.
@@ -71,13 +68,6 @@ pub(super) fn suffix_for(journal: &OwnedFd) -> Suffix {
     suffix_of(hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes))
 }
 
-/// Whether a journal that says nothing was made by an earlier run.
-pub(super) fn is_old(journal: &OwnedFd) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let found = status(journal, StatxFlags::BTIME).filter(has_birth);
-    found.is_some_and(|it| u64::try_from(it.stx_btime.tv_sec).is_ok_and(|born| born + NEW_FOR_S < now))
-}
-
 fn has_birth(found: &Statx) -> bool {
     StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME)
 }
@@ -118,7 +108,6 @@ mod tests {
         let before = suffix_for(&file);
         std::fs::write(&path, [0; 8192]).expect("own file");
         assert_eq!(suffix_for(&file), before, "whatever is in it");
-        assert!(!is_old(&file));
         let other = OwnedFd::from(File::create(top.path().join("other")).expect("a file"));
         assert_ne!(suffix_for(&other), before);
     }

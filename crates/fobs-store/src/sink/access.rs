@@ -7,11 +7,12 @@ use super::{Later, Sink, Target};
 use crate::backups::Backups;
 use crate::clearance::{Clearances, Gate};
 use crate::delta::Offers;
-use crate::journal::{Adoptions, History, TakeoverWatch};
+use crate::journal::{Adoptions, Doubt, Health, History, TakeoverWatch};
 use crate::requested::Requested;
 use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
+use fobs_model::name::ours::Suffix;
 /// When something counts as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
@@ -70,6 +71,28 @@ impl Sink {
         let Target::Tree(tree) = &mut self.target else { return None };
         let view = tree.view();
         tree.journal()?.history(view)
+    }
+
+    /// What stands at the destination that an earlier run may have stored without the device's keeping it.
+    pub(crate) fn doubt(&mut self) -> Option<Doubt> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        tree.journal()?.doubt()
+    }
+
+    /// The suffix of the names that it makes for a moment, where a journal has one.
+    pub(crate) fn suffix(&self) -> Option<Suffix> {
+        match &self.target {
+            Target::Tree(tree) => tree.suffix(),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// Where to note how calls at the destination fail.
+    pub(crate) fn health(&self) -> Health {
+        match &self.target {
+            Target::Tree(tree) => tree.health(),
+            Target::Nothing(_) | Target::Stream(_) => Health::default(),
+        }
     }
 
     /// Whether the one source gets a name of its own here, instead of landing in a directory.

@@ -7,7 +7,6 @@ use blake3::hazmat::ChainingValue;
 
 use super::{Sink, SinkEvent, Storing, Target, mixed_up, not_agreed, settle, stream_failed};
 use crate::attributes::{Attributes, SymbolicLinks, write_zeros};
-use crate::beneath::sentence;
 use crate::clearance::Clearance;
 use crate::record::Record;
 use crate::tree::{Attempt, Trouble, protocol};
@@ -221,10 +220,9 @@ impl Sink {
         }
         file.tree.extend(len, tail, values).ok_or_else(mixed_up)?;
         let written = match (&file.storing, &mut self.target) {
-            (Storing::File(placing), _) => placing
-                .file
-                .skip(offset, len)
-                .map_err(|errno| Trouble::Path(sentence("write", &file.path, errno))),
+            (Storing::File(placing), Target::Tree(tree)) => {
+                placing.file.skip(offset, len).map_err(|errno| tree.trouble("write", &file.path, errno))
+            }
             (Storing::Stream, Target::Stream(stream)) => {
                 write_zeros(len, |zeros| stream.writer.write_all(zeros))
                     .map_err(|error| stream_failed(&error).into())

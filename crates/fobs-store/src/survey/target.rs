@@ -21,12 +21,13 @@ use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
 use crate::at::open_beneath;
 use crate::attributes::{
     Applier, Attributes, Collector, Handle, Keeping, MODE_BITS, ModeNow, Modes, SymbolicLinks, timestamps,
+    while_writable,
 };
 use crate::backups::Backups;
 use crate::beneath::{Links, kind, sentence};
 use crate::extraneous::{Deleted, Extraneous, Scheme};
 use crate::held::{Inode, Movable, is_shared, is_trusted, is_unchanged};
-use crate::journal::Held;
+use crate::journal::{Doubt, Health, Held};
 use crate::own::without_mark;
 use crate::record::Meta;
 use crate::sink::{Durability, Sink};
@@ -43,7 +44,7 @@ use fobs_model::error::Error;
 use fobs_model::name::Component;
 use fobs_model::options::sync::{Compare, SyncOptions};
 use fobs_model::options::{Overwrite, Privileges};
-use look::{checksum_in, look};
+use look::{checksum_in, look, look_at_end};
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
 pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
@@ -71,6 +72,9 @@ pub(super) struct Target {
     left: Option<Left>,
     first_names: FirstNames,
     entrances: Option<Entrances>,
+    /// Files that an earlier run stored and the device may not have kept.
+    doubt: Option<Doubt>,
+    health: Health,
 }
 
 /// Files of the destination that had several names, of which the first is sent again.
@@ -114,12 +118,14 @@ struct Open {
 
 impl Target {
     pub(super) fn new(
-        sink: &Sink,
+        sink: &mut Sink,
         options: Arc<SyncOptions>,
         privileges: Privileges,
     ) -> Result<Target, Error> {
+        let doubt = sink.doubt();
         let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
-        let scheme = Scheme { options: &options, backups: backups.clone(), may_repeat: sink.may_repeat() };
+        let (backups_kept, may_repeat, suffix) = (backups.clone(), sink.may_repeat(), sink.suffix());
+        let scheme = Scheme { options: &options, backups: backups_kept, may_repeat, suffix };
         let deletes = options.delete.is_some() || options.rules.makes_way;
         let extraneous = deletes.then(|| Extraneous::new(view.clone(), scheme, budget)).transpose()?;
         let preserve = options.preserve.clone();
@@ -141,6 +147,8 @@ impl Target {
             left: None,
             first_names: sink.first_names(),
             entrances: sink.entrances(),
+            doubt,
+            health: sink.health(),
         })
     }
 
@@ -212,7 +220,7 @@ impl Target {
         if decision == Decision::Send && before.is_some() && !is_there {
             // A directory cannot replace anything: it makes way first.
             if let Err(errno) = self.unlink(&row.path) {
-                decision = Decision::Failed(sentence("make way for", &row.path, errno));
+                decision = self.failed("make way for", &row.path, errno);
             }
         }
         // Its end is not sent either, nor what lies in it.
@@ -241,9 +249,12 @@ impl Target {
             let before = before.filter(|_| self.options.only_delete);
             extraneous.leave(&row.path, before.map_or(row.meta, |before| before.meta));
         }
-        let Some(Open { before, left_out: false, .. }) = open else { return Decision::Skip.into() };
+        let Some(Open { mut before, left_out: false, .. }) = open else { return Decision::Skip.into() };
         if self.options.only_delete {
             return Decision::Skip.into();
+        }
+        if let (Some(view), Some(before)) = (&mut self.view, &mut before) {
+            look_at_end(view, &self.collector, &row.path, row.attributes.as_ref(), before);
         }
         let (_, mut changes) =
             self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
@@ -287,7 +298,10 @@ impl Target {
         {
             there.checksum = self.checksum(&row.path);
         }
-        let (action, mut changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
+        let (mut action, mut changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
+        if action == Action::Keep && there.is_some() && self.is_doubtful(row, &held) {
+            (action, changes) = (Action::Send, changes.with(Changes::CONTENT).by(Update::Transfer));
+        }
         if action == Action::LeaveOut {
             let is_its_size = wanted.kind == WantedKind::File && !self.options.rules.takes(wanted.size);
             self.left = Some(if is_its_size { Left::Itself } else { Left::There });
@@ -373,20 +387,10 @@ impl Target {
         Choice { decision, changes }
     }
 
-    pub(super) fn kept(&self) -> Kept {
-        let preserve = &self.options.preserve;
-        let modes = if preserve.modes { self.applier.rights.mode_bits } else { 0 };
-        Kept { modes, times: preserve.times }
-    }
-
     /// What stands at a path, compared with what an entry is to have beside mode and time.
     fn look(&mut self, path: &[u8], wanted: Option<&Attributes>) -> Option<(There, Stat)> {
         let movable = self.movable_in(path::split(path).0);
         look(self.view.as_mut()?, &self.collector, path, wanted, movable)
-    }
-
-    fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
-        checksum_in(self.view.as_mut()?, path)
     }
 
     /// Removes what is no directory, or makes it its own backup.
@@ -395,10 +399,10 @@ impl Target {
         let place = view.place(path).into_owned();
         let (parent, name) = path::split_name(&place)?;
         let directory = view.hold(parent)?;
-        match &self.backups {
+        while_writable(Handle::Held(directory.as_fd()), || match &self.backups {
             Some(backups) if backups.take(path, &directory, name)? => Ok(()),
             _ => at::unlink(&*directory, name),
-        }
+        })
     }
 
     /// Removes a directory for something else: with entries only where `--delete` says so.
@@ -412,7 +416,12 @@ impl Target {
                 (Some(false), _) => Err(Errno::NOTEMPTY),
                 (Some(true), true) => Ok(()),
                 (None, true) => is_empty(&*view.hold(parent)?, name),
-                (_, false) => at::remove_directory(&*view.hold(parent)?, name),
+                (_, false) => {
+                    let directory = view.hold(parent)?;
+                    while_writable(Handle::Held(directory.as_fd()), || {
+                        at::remove_directory(&*directory, name)
+                    })
+                }
             }
         });
         // The held directory may be the removed one.
@@ -422,7 +431,7 @@ impl Target {
                 "cannot make way for '{}': there is a directory with entries that are not to be deleted",
                 show(path)
             ),
-            errno => sentence("make way for", path, errno),
+            errno => self.said("make way for", path, errno),
         })
     }
 }

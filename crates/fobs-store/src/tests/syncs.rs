@@ -136,6 +136,11 @@ fn store(source: &mut Source, mut sink: Sink, synced: &mut Synced) {
     sink.finish(&mut note).expect("it is whole").1.acknowledged();
 }
 
+/// Syncs the contents of a directory, without a failure.
+pub fn sync_once(from: &Path, to: &Path, options: &SyncOptions) {
+    sync(&[slash(from)], to, options, TOLD).expect_clean();
+}
+
 fn slash(path: &Path) -> String {
     format!("{}/", path.display())
 }

@@ -1,5 +1,7 @@
 //! Directories of the destination tree: made or entered, and dressed when they are complete.
 
+use rustix::process::geteuid;
+
 use super::*;
 use crate::held::is_shared;
 
@@ -26,7 +28,7 @@ impl Tree {
             let made = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
                 let parent = self.hold(parent)?;
                 self.names_in(&parent)?;
-                at::make_directory(&*parent, name, Mode::from_raw_mode(DIRECTORY_MODE)).map(|()| parent)
+                at::make_directory(&*parent, name, Mode::from_raw_mode(self.made_mode())).map(|()| parent)
             });
             match made {
                 Ok(parent) => {
@@ -34,11 +36,11 @@ impl Tree {
                     let allowed = self.applier.allowed_in(&parent);
                     return match self.made_directory(&parent, &place) {
                         Ok(inode) => Ok((LevelState::Created { allowed }, place, inode)),
-                        Err(errno) => give_up(veiled(self.terms, "make the directory", path, errno)),
+                        Err(errno) => give_up(self.veiled("make the directory", path, errno)),
                     };
                 }
                 Err(Errno::EXIST) => {}
-                Err(errno) => return give_up(veiled(self.terms, "make the directory", path, errno)),
+                Err(errno) => return give_up(self.veiled("make the directory", path, errno)),
             }
         }
         let held = self.hold(&place).and_then(|held| Inode::of_held(&*held).map(|inode| (held, inode)));
@@ -50,15 +52,17 @@ impl Tree {
         });
         match held {
             Ok((existing, inode)) => {
-                if !(self.leaves_top && place.is_empty()) {
-                    self.make_writable(&existing);
+                if let Some(allowed) = self.left_unfinished(&existing, &place) {
+                    return Ok((LevelState::Created { allowed }, place, inode));
                 }
-                Ok((LevelState::Existing, place, inode))
+                let stays = self.leaves_top && place.is_empty();
+                let restores = if stays { None } else { self.make_writable(&existing) };
+                Ok((LevelState::Existing { restores }, place, inode))
             }
             Err(errno @ Errno::NOTDIR) => {
                 let shown = show(&place);
                 let message = match self.terms.sight {
-                    Sight::Own => veiled(self.terms, "make the directory", path, errno),
+                    Sight::Own => self.veiled("make the directory", path, errno),
                     Sight::Whole => format!(
                         "cannot make the directory '{shown}': there is something else of that name; move it away"
                     ),
@@ -71,7 +75,7 @@ impl Tree {
                     _ => give_up(message),
                 }
             }
-            Err(errno) => give_up(veiled(self.terms, "enter the directory", path, errno)),
+            Err(errno) => give_up(self.veiled("enter the directory", path, errno)),
         }
     }
 
@@ -82,16 +86,45 @@ impl Tree {
         if is_made_here(&stat, parent) { Ok(Inode::of(&stat)) } else { Err(Errno::STALE) }
     }
 
-    /// With `-p`, makes a directory writable that an earlier copy left read-only; its mode is set at its end.
-    fn make_writable(&self, directory: &OwnedFd) {
-        let Modes::Exact = self.applier.keeping.modes else { return };
-        let Ok(stat) = fs::fstat(directory) else { return };
-        let mode = stat.st_mode & 0o7777;
-        if mode & DIRECTORY_MODE != DIRECTORY_MODE {
-            // If that fails, so do the writes in it, with a reason.
-            let _ = open_self(directory)
-                .and_then(|it| fs::fchmod(it, Mode::from_raw_mode(mode | DIRECTORY_MODE)));
+    /// The mode of a directory that is made and not complete.
+    fn made_mode(&self) -> u32 {
+        match self.applier.keeping.modes {
+            Modes::Exact => DIRECTORY_MODE,
+            Modes::Ordinary { .. } => DIRECTORY_MODE | UNFINISHED,
         }
+    }
+
+    /// The permissions that a directory may have which an earlier run made and did not come to the end of.
+    fn left_unfinished(&mut self, directory: &OwnedFd, place: &[u8]) -> Option<u32> {
+        let Modes::Ordinary { .. } = self.applier.keeping.modes else { return None };
+        let stat = fs::fstat(directory).ok()?;
+        // Its group follows from its parent.
+        let is_one =
+            stat.st_mode & 0o5777 == DIRECTORY_MODE | UNFINISHED && stat.st_uid == geteuid().as_raw();
+        if !is_one || place.is_empty() {
+            return None;
+        }
+        let parent = self.hold(path::split(place).0).ok()?;
+        Some(self.applier.allowed_in(&parent))
+    }
+
+    /// Makes a directory writable that an earlier copy left read-only: with `-p`, where its mode is set at
+    /// its end, and in a sync, which returns the mode that it is to have again.
+    fn make_writable(&self, directory: &OwnedFd) -> Option<u32> {
+        let mode = fs::fstat(directory).ok()?.st_mode & 0o7777;
+        let keeps_mode = matches!(self.applier.keeping.modes, Modes::Ordinary { .. });
+        let is_wanted = if keeps_mode {
+            self.applier.preserve.unkept == Unkept::LeftOut && at::may_write(directory) == Err(Errno::ACCESS)
+        } else {
+            mode & DIRECTORY_MODE != DIRECTORY_MODE
+        };
+        if !is_wanted {
+            return None;
+        }
+        // If that fails, so do the writes in it, with a reason.
+        let made =
+            open_self(directory).and_then(|it| fs::fchmod(it, Mode::from_raw_mode(mode | DIRECTORY_MODE)));
+        made.ok().filter(|()| keeps_mode).map(|()| mode)
     }
 
     /// Ends the innermost directory.
@@ -111,21 +144,21 @@ impl Tree {
         }
         let mode_now = match (level.state, self.applier.keeping.modes) {
             (LevelState::Skipped, _) => return Err(Trouble::Skipped),
-            (LevelState::Existing, _) if self.terms.overwrite == Overwrite::Refuse => return Ok(()),
-            (LevelState::Existing, Modes::Ordinary { .. })
+            (LevelState::Existing { .. }, _) if self.terms.overwrite == Overwrite::Refuse => return Ok(()),
+            (LevelState::Existing { restores: None }, Modes::Ordinary { .. })
                 if !self.applier.keeping.times && attributes.is_none() =>
             {
                 return Ok(());
             }
-            (LevelState::Existing, Modes::Ordinary { .. }) => ModeNow::Stays,
-            (LevelState::Existing, Modes::Exact) => ModeNow::Unknown,
+            (LevelState::Existing { .. }, Modes::Ordinary { .. }) => ModeNow::Stays,
+            (LevelState::Existing { .. }, Modes::Exact) => ModeNow::Unknown,
             (LevelState::Created { allowed }, _) => ModeNow::Made(Made { mode: None, allowed, inherited: 0 }),
         };
         let Some((place, inode)) = level.entered else { return Err(Trouble::Skipped) };
         let directory = self
             .hold_as(&place, Some(inode))
             .and_then(|directory| open_self(&directory))
-            .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))?;
+            .map_err(|errno| self.trouble("set the mode or time of", path, errno))?;
         let mode_now = mode_now.inheriting(&directory);
         if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
             self.top_meta = Some(meta);
@@ -135,6 +168,10 @@ impl Tree {
         } else {
             self.applier.dress(open_handle(&directory), mode_now, meta, attributes)
         };
-        set.map_err(|unset| not_set(&unset, path))
+        if let LevelState::Existing { restores: Some(mode) } = level.state {
+            fs::fchmod(&directory, Mode::from_raw_mode(mode))
+                .map_err(|errno| self.trouble("set the mode of", path, errno))?;
+        }
+        set.map_err(|unset| self.not_set(&unset, path))
     }
 }

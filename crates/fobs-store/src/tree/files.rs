@@ -28,7 +28,7 @@ impl Tree {
                 };
                 Placing { is_found_again: ours == file.suffix(), file, place }
             })
-            .map_err(|errno| Trouble::Path(veiled(self.terms, "write", path, errno)))
+            .map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))
     }
 
     /// Goes on with the file that `is_meant`: the temporary one of an earlier run, or one that has the name.
@@ -57,13 +57,13 @@ impl Tree {
                 );
                 Err(Trouble::Path(message))
             }
-            Err(errno) => Err(Trouble::Path(veiled(self.terms, "go on with", path, errno))),
+            Err(errno) => Err(Trouble::Path(self.veiled("go on with", path, errno))),
         }
     }
 
     /// Gives an unchanged entry of another directory a name in this tree.
     pub(crate) fn link_from(&mut self, link: &Link) -> Attempt<()> {
-        let failed = |errno| Trouble::Path(sentence("link from --link-dest", &link.path, errno));
+        let failed = |errno| self.trouble("link from --link-dest", &link.path, errno);
         let held = at::hold(&link.directory, link.name.as_component()).map_err(failed)?;
         let stat = fs::fstat(&held).map_err(failed)?;
         if Identity::of(&stat) != link.identity {
@@ -90,7 +90,7 @@ impl Tree {
     pub(crate) fn sync_file(&mut self, placing: &Placing, path: &[u8]) -> Attempt<()> {
         self.names_in(placing.file.directory())
             .and_then(|()| placing.file.sync())
-            .map_err(|errno| Trouble::Path(sentence("have the device keep", path, errno)))
+            .map_err(|errno| self.trouble("have the device keep", path, errno))
     }
 
     /// Records that `directory` is written; fsyncs the one written before if it is another one.
@@ -117,26 +117,18 @@ impl Tree {
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
-        let (_, name) = path::split_name(&placing.place)
-            .map_err(|bad| Trouble::Path(sentence("write", path, bad.into())))?;
+        let (_, name) =
+            path::split_name(&placing.place).map_err(|bad| self.trouble("write", path, bad.into()))?;
         self.keep_backup(path, placing.file.directory(), name)
-            .map_err(|errno| Trouble::Path(sentence("keep a backup of", path, errno)))?;
+            .map_err(|errno| self.trouble("keep a backup of", path, errno))?;
         let meta = without_mark(name.as_bytes(), meta);
         match placing.file.commit(name, len, meta, attributes, &self.applier) {
             Ok(set) => {
                 self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
-                set.map_err(|unset| not_set(&unset, path))
+                set.map_err(|unset| self.not_set(&unset, path))
             }
-            Err(errno) => Err(Trouble::Path(veiled(self.terms, "write", path, errno))),
+            Err(errno) => Err(Trouble::Path(self.veiled("write", path, errno))),
         }
-    }
-
-    /// A part of a file could not be written. A device that fails may lose what it was not asked to keep.
-    pub(crate) fn not_written(&self, path: &[u8], errno: Errno) -> Trouble {
-        if let (Errno::IO | Errno::ROFS | Errno::STALE, Some(journal)) = (errno, &self.journal) {
-            journal.demote();
-        }
-        Trouble::Path(sentence("write", path, errno))
     }
 
     /// The file systems on which it stores, where its sources are removed.
@@ -145,9 +137,19 @@ impl Tree {
     }
 
     /// Waits until the devices keep all that was stored, where that has to be before the end.
-    pub(crate) fn settle(&mut self) -> Result<(), Errno> {
+    /// Where sources are removed then, all of it has its name and is compared by that, so the journal goes
+    /// first: but not that of a client which may not look.
+    pub(crate) fn settle(&mut self, sight: Sight) -> Result<(), Errno> {
         self.sync_names()?;
-        self.settling.as_ref().map_or(Ok(()), Settling::settle)
+        let Some(settling) = &self.settling else { return Ok(()) };
+        settling.settle()?;
+        match self.journal.take() {
+            Some(journal) if sight == Sight::Whole => journal.finish_for_good(),
+            journal => {
+                self.journal = journal;
+                Ok(())
+            }
+        }
     }
 
     /// Whether there is anything to wait for at the end.

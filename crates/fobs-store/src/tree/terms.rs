@@ -4,6 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::*;
+use fobs_model::name::ours::Suffix;
 
 impl Tree {
     /// Whether an earlier run of the same transfer stored what has this path.
@@ -13,8 +14,41 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// The suffix of temporary names, where a journal has one.
+    pub(crate) fn suffix(&self) -> Option<Suffix> {
+        match self.names {
+            Names::Journalled(suffix) => Some(suffix),
+            Names::Distinct { .. } => None,
+        }
+    }
+
+    /// Where to note how calls at the destination fail.
+    pub(crate) fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// A call for a path failed.
+    pub(crate) fn trouble(&self, what: &str, path: &[u8], errno: Errno) -> Trouble {
+        self.health.note(errno);
+        Trouble::Path(sentence(what, path, errno))
+    }
+
+    /// Likewise, in words that tell no more than the sender may know.
+    pub(super) fn veiled(&self, what: &str, path: &[u8], errno: Errno) -> String {
+        self.health.note(errno);
+        veiled(self.terms, what, path, errno)
+    }
+
+    /// Something of a path that is complete could not be set.
+    pub(super) fn not_set(&self, unset: &Unset, path: &[u8]) -> Trouble {
+        let what = format!("set {} of (its content is complete)", unset.what);
+        self.trouble(&what, path, unset.errno)
+    }
+}
+
 /// Why a path could not be stored. Where the sender may not look, nothing is said of what is in the way.
-pub(super) fn veiled(terms: Terms, what: &str, path: &[u8], errno: Errno) -> String {
+fn veiled(terms: Terms, what: &str, path: &[u8], errno: Errno) -> String {
     let shown = show(path);
     match (terms.overwrite, terms.sight, errno) {
         (Overwrite::Refuse, _, Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY) => format!(
@@ -36,12 +70,6 @@ pub(super) fn veiled(terms: Terms, what: &str, path: &[u8], errno: Errno) -> Str
         ),
         _ => sentence(what, path, errno),
     }
-}
-
-/// Something of a path that is complete could not be set.
-pub(super) fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
-    let what = format!("set {} of (its content is complete)", unset.what);
-    Trouble::Path(sentence(&what, path, unset.errno))
 }
 
 /// With the time of something written now.

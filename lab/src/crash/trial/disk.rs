@@ -20,6 +20,7 @@ pub type ShutDown = fn(&Path) -> io::Result<()>;
 
 /// The disk; unmounted when dropped.
 pub struct Disk {
+    kind: String,
     image: PathBuf,
     mount: PathBuf,
     shut_down: ShutDown,
@@ -38,13 +39,16 @@ impl Disk {
         let image = directory.join(format!("disk.{kind}"));
         let made = File::create(&image).and_then(|file| file.set_len(IMAGE_BYTES));
         made.and_then(|()| fs::create_dir_all(mount)).map_err(|error| format!("no disk: {error}"))?;
-        let disk = Disk { image, mount: mount.to_owned(), shut_down, copies: 0 };
-        let formatted = run(&format!("mkfs.{kind}"), &[OsStr::new("-q"), disk.image.as_os_str()]);
+        let (kind, mount) = (kind.to_owned(), mount.to_owned());
+        let disk = Disk { kind, image, mount, shut_down, copies: 0 };
+        let formatted = run(&format!("mkfs.{}", disk.kind), &[OsStr::new("-q"), disk.image.as_os_str()]);
         Ok((formatted.is_ok() && disk.mount_it().is_ok()).then_some(disk))
     }
 
     fn mount_it(&self) -> Result<(), String> {
-        run("mount", &[OsStr::new("-o"), OsStr::new("loop"), self.image.as_os_str(), self.mount.as_os_str()])
+        // The dead file system may still be there, with the same UUID.
+        let options = if self.kind == "xfs" { "loop,nouuid" } else { "loop" };
+        run("mount", &[OsStr::new("-o"), OsStr::new(options), self.image.as_os_str(), self.mount.as_os_str()])
     }
 
     /// Cuts the power.
@@ -57,7 +61,7 @@ impl Disk {
         run("umount", &[OsStr::new("-l"), self.mount.as_os_str()])?;
         sleep(SETTLE);
         self.copies += 1;
-        let copy = self.image.with_file_name(format!("disk{}", self.copies));
+        let copy = self.image.with_file_name(format!("disk{}.{}", self.copies, self.kind));
         run("cp", &[OsStr::new("--sparse=always"), self.image.as_os_str(), copy.as_os_str()])?;
         fs::remove_file(&self.image).map_err(|error| format!("no disk: {error}"))?;
         self.image = copy;

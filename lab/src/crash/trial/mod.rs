@@ -2,12 +2,13 @@
 
 mod cuts;
 mod disk;
+mod serving;
 mod ssh;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -46,6 +47,11 @@ pub struct Figures {
     pub resumed: u64,
     /// What was sent twice after each kill, bytes; empty where it is not counted.
     pub twice: Vec<u64>,
+}
+
+impl Route {
+    /// To the daemon.
+    const PUSH: Route = Route { pushes: true, ssh: false };
 }
 
 impl Figures {
@@ -105,9 +111,12 @@ pub struct Place {
     directory: PathBuf,
     fobs: PathBuf,
     random: Random,
+    rate: &'static str,
     port: u16,
     counts: bool,
     daemon: Option<Process>,
+    /// The boot that daemons find themselves in; `None`: this host's.
+    boot: Option<PathBuf>,
     ssh: Option<Ssh>,
 }
 
@@ -117,6 +126,14 @@ struct Route {
     pushes: bool,
     /// Over ssh; with a daemon otherwise.
     ssh: bool,
+}
+
+/// The command of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Verb(&'static [&'static str]);
+
+impl Verb {
+    const COPY: Verb = Verb(&["cp", "-r"]);
 }
 
 impl Place {
@@ -132,9 +149,11 @@ impl Place {
             directory: directory.to_owned(),
             fobs: fobs.to_owned(),
             random: Random(seed),
+            rate: RATE,
             port,
             counts,
             daemon: None,
+            boot: None,
             ssh: if ssh { Ssh::start(directory, fobs)? } else { None },
         };
         let mut lines = Vec::new();
@@ -158,9 +177,14 @@ impl Place {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.fobs);
-        command.args(args).env("HOME", self.directory.join("home"));
-        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
+        self.environment(command.args(args));
         command
+    }
+
+    /// Without the user's own configuration.
+    fn environment(&self, command: &mut Command) {
+        command.env("HOME", self.directory.join("home"));
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
     }
 
     /// Copies something new, killing one side up to `kills` times, and compares it.
@@ -199,7 +223,7 @@ impl Place {
             }
         }
         if !is_complete {
-            self.run_to_the_end(&name, route)?;
+            self.run_to_the_end(Verb::COPY, &name, route)?;
         }
         let (original, copied) = (tree(&from.join(&name))?, tree(&to.join(&name))?);
         if original != copied {
@@ -249,32 +273,10 @@ impl Place {
         Ok(size)
     }
 
-    /// Starts the daemon unless it runs, or none is needed.
-    fn serve(&mut self, route: Route) -> Result<(), String> {
-        if self.daemon.is_some() || route.ssh {
-            return Ok(());
-        }
-        let mut command = self.command(&["serve", "--listen"]);
-        command.arg(format!("127.0.0.1:{}", self.port)).arg("--root").arg(self.directory.join("served"));
-        command.arg("--authorized-keys").arg(self.directory.join("keys"));
-        command.arg("--identity").arg(self.directory.join("server-key"));
-        let log = File::options().create(true).append(true).open(self.directory.join("daemon.log"));
-        command.stdout(Stdio::null()).stderr(log.map_or(Stdio::null(), Stdio::from));
-        let child = command.spawn().map_err(|error| format!("cannot start the daemon: {error}"))?;
-        self.daemon = Some(Process(child));
-        let begin = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            if begin.elapsed() > PATIENCE {
-                return Err("the daemon does not listen".to_owned());
-            }
-            sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-
-    fn client(&self, name: &str, route: Route) -> Result<Process, String> {
+    fn client(&self, verb: Verb, name: &str, route: Route) -> Result<Process, String> {
         let local = self.directory.join("local");
-        let mut command = self.command(&["cp", "-r", "--json", "--rate", RATE]);
+        let mut command = self.command(verb.0);
+        command.args(["--json", "--rate", self.rate]);
         let remote = |path: &str| match &self.ssh {
             Some(ssh) if route.ssh => ssh.location(&self.directory.join("served").join(path)),
             _ => format!("fobs://127.0.0.1:{}/{path}", self.port),
@@ -282,7 +284,7 @@ impl Place {
         match &self.ssh {
             Some(ssh) if route.ssh => command.args(ssh.options()),
             _ => command
-                .arg("-i")
+                .arg("--identity")
                 .arg(self.directory.join("client-key"))
                 .arg("--known-hosts")
                 .arg(self.directory.join("known_hosts")),
@@ -298,18 +300,10 @@ impl Place {
         child.map(Process).map_err(|error| format!("cannot start a client: {error}"))
     }
 
-    /// Kills the server; false where none runs.
-    fn kill_server(&mut self, route: Route) -> bool {
-        match &self.ssh {
-            Some(ssh) if route.ssh => ssh.kill_server(),
-            _ => self.daemon.take().is_some(),
-        }
-    }
-
     /// Runs the command and kills one side; how often. 0: it was complete before.
     fn run_and_kill(&mut self, name: &str, route: Route, figures: &mut Figures) -> Result<u64, String> {
         self.serve(route)?;
-        let mut client = self.client(name, route)?;
+        let mut client = self.client(Verb::COPY, name, route)?;
         // In three of four cases the time counts from the session's begin, which a busy machine delays.
         let begin = Instant::now();
         let waits = self.random.below(4) != 0;
@@ -351,9 +345,9 @@ impl Place {
         Ok(kills)
     }
 
-    fn run_to_the_end(&mut self, name: &str, route: Route) -> Result<(), String> {
+    fn run_to_the_end(&mut self, verb: Verb, name: &str, route: Route) -> Result<(), String> {
         self.serve(route)?;
-        let mut client = self.client(name, route)?;
+        let mut client = self.client(verb, name, route)?;
         let (mut seen, mut since) = (String::new(), Instant::now());
         loop {
             match client.0.try_wait() {
@@ -391,24 +385,6 @@ impl Place {
         format!("{what}: {last}\n{log}\ndaemon:\n{}", read("daemon.log"))
     }
 
-    /// Bytes that the journals in `to` say are kept, once no transfer uses them: by `fobs clean -n`, which
-    /// rounds to three digits.
-    fn kept(&self, to: &Path) -> Result<u64, String> {
-        let begin = Instant::now();
-        loop {
-            let found = self.command(&["clean", "-n"]).arg(to).output();
-            let found = found.map_err(|error| format!("cannot run fobs clean: {error}"))?;
-            let text = String::from_utf8_lossy(&found.stdout).into_owned();
-            if !text.contains("a running copy uses it") {
-                return Ok(text.lines().filter_map(kept_of).sum());
-            }
-            if begin.elapsed() > PATIENCE {
-                return Err(self.said(&format!("the destination stays in use: {text}")));
-            }
-            sleep(Duration::from_millis(20));
-        }
-    }
-
     /// Bytes that the loopback has carried, where that is counted.
     fn carried(&self) -> Option<u64> {
         if !self.counts {
@@ -419,20 +395,6 @@ impl Place {
         let line = lines.find_map(|line| line.trim().strip_prefix("lo:").map(str::to_owned))?;
         line.split_whitespace().next()?.parse().ok()
     }
-}
-
-/// Bytes in a line of `fobs clean -n`: `..., 1.50 MB kept; ...`.
-fn kept_of(line: &str) -> Option<u64> {
-    let text = line.split(" kept;").next()?.rsplit(", ").next()?;
-    let (number, unit) = text.split_once(' ')?;
-    let scale = match unit {
-        "byte" | "bytes" => 1.0,
-        "kB" => 1e3,
-        "MB" => 1e6,
-        "GB" => 1e9,
-        _ => return None,
-    };
-    Some((number.parse::<f64>().ok()? * scale) as u64)
 }
 
 /// The names in a directory, in order.

@@ -70,14 +70,19 @@ impl Target {
 
     /// Sets the metadata of what stays, which was looked at `before`.
     pub(super) fn set(&mut self, row: &Row, changes: Changes, before: Option<&Stat>) -> Result<(), String> {
+        let health = self.health.clone();
         let (Some(view), Some(before)) = (&mut self.view, before) else { return Ok(()) };
         if changes.update() != Update::None || !changes.is_significant() {
             return Ok(());
         }
-        let failed = |errno| sentence("set the mode or time of", &row.path, errno);
+        let said = |what: &str, errno| {
+            health.note(errno);
+            sentence(what, &row.path, errno)
+        };
+        let failed = |errno| said("set the mode or time of", errno);
         let file = view.open(&row.path, OFlags::PATH).map_err(failed)?;
         if !fs::fstat(&file).is_ok_and(|now| is_unchanged(before, &now)) {
-            return Err(failed(Errno::STALE));
+            return Err(sentence("set the mode or time of", &row.path, Errno::STALE));
         }
         let held = Handle::Held(file.as_fd());
         let is_link = matches!(row.kind, RowKind::Symlink { .. });
@@ -91,11 +96,22 @@ impl Target {
                 self.applier.dress_without_time(held, now, meta, attributes.as_ref())
             }
         };
-        set.map_err(|unset| sentence(&format!("set {} of", unset.what), &row.path, unset.errno))?;
+        set.map_err(|unset| said(&format!("set {} of", unset.what), unset.errno))?;
         // Without it, a change of the mode alone would set a time that only differs by less than a second.
         if changes.contains(Changes::TIME) {
             at::set_times_of_held(file.as_fd(), &timestamps(row.meta)).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// What of an entry is kept.
+    pub(super) fn kept(&self) -> Kept {
+        let preserve = &self.options.preserve;
+        let modes = if preserve.modes { self.applier.rights.mode_bits } else { 0 };
+        Kept { modes, times: preserve.times }
+    }
+
+    pub(super) fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
+        checksum_in(self.view.as_mut()?, path)
     }
 }

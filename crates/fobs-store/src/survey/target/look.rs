@@ -49,15 +49,43 @@ pub(super) fn look(
         xattrs_differ: false,
         hands: hands(&stat, movable),
     };
-    if let Some(wanted) = wanted.and_then(|wanted| wanted.xattrs.as_ref()) {
-        let held = view.open(path, HOLD).ok();
-        let found =
-            held.and_then(|held| collector.attributes(Handle::Held(held.as_fd()), &stat).ok().flatten());
-        let found = found.and_then(|found| found.xattrs).unwrap_or_default();
-        there.acl_differs = differ(wanted, &found, true);
-        there.xattrs_differ = differ(wanted, &found, false);
-    }
+    compare_attributes(view, collector, path, wanted, (&mut there, &stat));
     Some((there, stat))
+}
+
+/// Likewise of a directory, which is sent what it has beside mode and time at its end only. Its ACL counts
+/// with the mode that it had before it was entered.
+pub(super) fn look_at_end(
+    view: &mut View,
+    collector: &Collector,
+    path: &[u8],
+    wanted: Option<&Attributes>,
+    before: &mut There,
+) {
+    if let Ok(stat) = view.stat(path)
+        && before.kind == ThereKind::Directory
+    {
+        compare_attributes(view, collector, path, wanted, (before, &stat));
+    }
+}
+
+fn compare_attributes(
+    view: &mut View,
+    collector: &Collector,
+    path: &[u8],
+    wanted: Option<&Attributes>,
+    (there, stat): (&mut There, &Stat),
+) {
+    let Some(wanted) = wanted.and_then(|wanted| wanted.xattrs.as_ref()) else { return };
+    let held = view.open(path, HOLD).ok();
+    let found =
+        held.and_then(|held| collector.found_attributes(Handle::Held(held.as_fd()), stat).ok().flatten());
+    let mut found = found.and_then(|found| found.xattrs).unwrap_or_default();
+    if there.kind == ThereKind::Directory {
+        found.iter_mut().for_each(|xattr| xattr.take_mode(there.meta.mode));
+    }
+    there.acl_differs = differ(wanted, &found, true);
+    there.xattrs_differ = differ(wanted, &found, false);
 }
 
 /// Who may have put a file there, or written it.

@@ -17,7 +17,7 @@ use crate::survey::sync::is_newer;
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
-use fobs_model::options::sync::{Absent, Present};
+use fobs_model::options::sync::{Absent, Compare, Present};
 
 impl Target {
     /// Whether a further name of a file is left out, as its first name is or by itself.
@@ -47,6 +47,19 @@ impl Target {
         self.extraneous.iter_mut().for_each(Extraneous::doubt_empty_directories);
     }
 
+    /// Whether a file that looks like the source's may be what an earlier run stored, and the device did not
+    /// keep: then its size and time say nothing of its content.
+    pub(super) fn is_doubtful(&mut self, row: &Row, held: &Held) -> bool {
+        let Some(doubt) = self.doubt.filter(|_| row.kind == RowKind::File && *held != Held::Complete) else {
+            return false;
+        };
+        let Some(view) = self.view.as_mut().filter(|_| self.options.rules.compare != Compare::Content) else {
+            return false;
+        };
+        let place = view.place(&row.path).into_owned();
+        view.hold_at(&place).is_ok_and(|file| doubt.includes(file))
+    }
+
     /// The answer to a row. What cannot be stored counts when it comes to deletions.
     pub(in crate::survey) fn answer_noted(&mut self, row: &Row, held: Held) -> Choice {
         let choice = self.answer(row, held);
@@ -54,6 +67,16 @@ impl Target {
             self.extraneous.iter_mut().for_each(Extraneous::was_not_stored);
         }
         choice
+    }
+
+    /// Why something could not be done at a path; a device that fails is taken note of.
+    pub(super) fn said(&self, what: &str, path: &[u8], errno: Errno) -> String {
+        self.health.note(errno);
+        sentence(what, path, errno)
+    }
+
+    pub(super) fn failed(&self, what: &str, path: &[u8], errno: Errno) -> Decision {
+        Decision::Failed(self.said(what, path, errno))
     }
 
     /// The answer to a row that is not sent. With `--remove-source-files` it lets the source be removed.
@@ -84,7 +107,7 @@ impl Target {
             Durability::Kernel => Decision::Same,
             Durability::Device => match have_kept(view, row) {
                 Ok(()) => Decision::Same,
-                Err(errno) => Decision::Failed(sentence("have the device keep", &row.path, errno)),
+                Err(errno) => self.failed("have the device keep", &row.path, errno),
             },
         }
     }
