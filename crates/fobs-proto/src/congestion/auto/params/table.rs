@@ -72,7 +72,7 @@ params! {
     noise: f64 = 0.05, "share", 0.0..=0.5;
     /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue; higher:
     /// queues grow longer.
-    noise_deviations: f64 = 2.0, "deviations", 0.0..=20.0;
+    noise_deviations: f64 = 1.5, "deviations", 0.0..=20.0;
     /// Acks over which a queue must stand where delays are noisy, at most for a round trip.
     queue_acks: u32 = 8, "acks", 1..=1000;
     /// Deviations of the delay that a window of the delivery rate spans at least.
