@@ -97,8 +97,10 @@ impl Noise {
 mod tests {
     use super::*;
 
+    type Phase = (Quiet, fn(u32) -> f64);
+
     /// The noise in ms after these phases of delays in ms.
-    fn after(phases: &[(Quiet, fn(u32) -> f64)]) -> f64 {
+    fn after(phases: &[Phase]) -> f64 {
         let mut noise = Noise::default();
         for (quiet, delay) in phases {
             noise.begin_phase();
