@@ -199,6 +199,13 @@ fn states(top: &Path) -> BTreeMap<String, Standing> {
         .collect()
 }
 
+/// Seconds since 1970; the server's files are of today.
+fn set_time(path: &Path, seconds: i64) {
+    let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    utimensat(CWD, path, &times, rustix::fs::AtFlags::empty()).expect("its time");
+}
+
 /// The trees of one user and one server.
 fn world() -> World {
     let world = World::new();
@@ -214,11 +221,10 @@ fn world() -> World {
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(&path, b"mine, and longer").expect("a file");
         set_mode(&path, 0o600);
+        set_time(&path, 1_000);
     }
     set_mode(&world.to("keep"), 0o700);
-    let later = Timespec { tv_sec: 4_000_000_000, tv_nsec: 0 };
-    let times = Timestamps { last_access: later, last_modification: later };
-    utimensat(CWD, world.to("newer"), &times, rustix::fs::AtFlags::empty()).expect("its time");
+    set_time(&world.to("newer"), 4_000_000_000);
     world
 }
 
