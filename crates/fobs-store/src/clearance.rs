@@ -129,6 +129,8 @@ struct Outstanding {
     /// Hashes of path, kind and a link's first name.
     outstanding: VecDeque<u64>,
     kept: Charge,
+    /// Whether a survey waits for room: to wake nobody is a call to the kernel for each entry.
+    is_awaited: bool,
     /// What the sender passed over, and what it said that it could not send.
     skipped: u64,
     failed: u64,
@@ -139,6 +141,7 @@ impl Clearances {
         let state = Outstanding {
             outstanding: VecDeque::new(),
             kept: budget.charge(Keeps::Clearances),
+            is_awaited: false,
             skipped: 0,
             failed: 0,
         };
@@ -164,6 +167,7 @@ impl Clearances {
         let entry = self.0.hashes.hash_one((path, kind, first));
         let mut state = self.lock();
         while state.outstanding.len() >= OUTSTANDING_MAX && !stop() {
+            state.is_awaited = true;
             let waited = self.0.spent.wait_timeout(state, LOOK);
             state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |waited| waited.0);
         }
@@ -186,7 +190,9 @@ impl Clearances {
         };
         state.outstanding.drain(..=at);
         state.skipped += at as u64;
-        self.0.spent.notify_all();
+        if std::mem::take(&mut state.is_awaited) {
+            self.0.spent.notify_all();
+        }
         true
     }
 

@@ -119,8 +119,8 @@ impl SessionKeys {
         let labels = Labels::new(schedule, cipher);
         let failures = Failures::at_most(failures_max);
         let traffic = |direction: Direction| Ratchet::of(labels, labels.next(&extracted, direction.label()));
-        let mut pieces = [0; 32];
-        labels.fill(&extracted, "pieces", &mut pieces);
+        let mut pieces = PieceKey(Zeroizing::new([0; 32]));
+        labels.fill(&extracted, "pieces", &mut *pieces.0);
         let datagrams = DatagramKeys {
             sender: traffic(Direction::Sender),
             receiver: traffic(Direction::Receiver),
@@ -145,19 +145,29 @@ pub struct DatagramKeys {
     receiver: Ratchet,
     failures: Failures,
     /// For names of pieces of files, which are no secret to either end.
-    pieces: [u8; 32],
+    pieces: PieceKey,
+}
+
+/// The key of the names of pieces; never shown.
+#[derive(Clone)]
+struct PieceKey(Zeroizing<[u8; 32]>);
+
+impl fmt::Debug for PieceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PieceKey(..)")
+    }
 }
 
 impl DatagramKeys {
     /// The key of the names of pieces (protocol 7.9).
     pub fn pieces(&self) -> [u8; 32] {
-        self.pieces
+        *self.pieces.0
     }
 
     /// The same with another key of those names.
     #[cfg(any(test, feature = "testing"))]
     pub fn with_pieces(self, pieces: [u8; 32]) -> DatagramKeys {
-        DatagramKeys { pieces, ..self }
+        DatagramKeys { pieces: PieceKey(Zeroizing::new(pieces)), ..self }
     }
 
     /// Seals what the end that emits `ours` sends, and opens what it receives.

@@ -51,7 +51,9 @@ fn flags_become_options() {
         ("--cc fixed --rate 64MiB", |o| {
             o.congestion_control = CongestionControl::Fixed { bits_per_second: 536_870_912 };
         }),
-        ("--timeout 90s", |o| o.timeout = Duration::from_secs(90)),
+        ("--timeout 90s", |o| {
+            (o.timeout, o.opening) = (Duration::from_secs(90), Some(Duration::from_secs(90)));
+        }),
         ("--min-rate 1Mbit/30s", |o| {
             o.min_rate = Some(MinRate { bits_per_second: 1_000_000, over: Duration::from_secs(30) });
         }),

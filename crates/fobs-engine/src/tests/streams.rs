@@ -1,6 +1,6 @@
 //! Data over streams: whole transfers, what may happen to connections, and peers that lie on them.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -443,7 +443,15 @@ fn reports_of_frames_that_were_not_sent_close_the_stream() {
         // The sender may have given it frames: none of them arrives, and none is lost.
         let _ = stream.write_all(&record);
         let mut bytes = [0; 4096];
-        while matches!(stream.read(&mut bytes), Ok(1..)) {}
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+        let end = loop {
+            match stream.read(&mut bytes) {
+                Ok(1..) => {}
+                Ok(0) => break None,
+                Err(error) => break Some(error.kind()),
+            }
+        };
+        assert_ne!(end, Some(io::ErrorKind::WouldBlock), "{delivered}: the stream is closed");
     }
     open.store(true, Ordering::Relaxed);
     let (sent, received) = session.join();

@@ -204,7 +204,9 @@ fn nothing_shows_a_key() {
     let shown = format!("{:?}", keys(KeySchedule::Second, Cipher::Aes128Gcm));
     let ratchet = "Ratchet(AES-128-GCM, next epoch 0)";
     let failures = format!("failures: Failures {{ count: 0, max: {} }}", 1_u64 << 52);
-    let datagrams = format!("DatagramKeys {{ sender: {ratchet}, receiver: {ratchet}, {failures} }}");
+    let pieces = "pieces: PieceKey(..)";
+    let datagrams =
+        format!("DatagramKeys {{ sender: {ratchet}, receiver: {ratchet}, {failures}, {pieces} }}");
     let streams = "StreamKeys(AES-128-GCM, next index 0)";
     assert_eq!(shown, format!("SessionKeys {{ datagrams: {datagrams}, streams: {streams} }}"));
     assert_ne!(SessionSecret::random().as_bytes(), SessionSecret::random().as_bytes());

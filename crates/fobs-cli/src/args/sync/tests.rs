@@ -87,8 +87,8 @@ fn rules_keep_their_order_across_options() {
 #[test]
 fn options_that_are_not_built_are_refused_by_name() {
     for (words, name, why) in [
-        ("--fuzzy", "--fuzzy (-y) is not built: ", "no delta transfer"),
-        ("-y", "--fuzzy (-y) is not built: ", "no delta transfer"),
+        ("--fuzzy", "--fuzzy (-y) is not built: ", "of the same name"),
+        ("-y", "--fuzzy (-y) is not built: ", "of the same name"),
         ("--compare-dest=x", "--compare-dest is not built: ", "--link-dest only"),
         ("--partial-dir=x", "--partial-dir is not built: ", "the journal lie beside"),
         ("--inplace", "--inplace is not built: ", "never torn"),
