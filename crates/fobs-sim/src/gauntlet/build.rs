@@ -10,8 +10,7 @@ use crate::link::{Change, Discipline, Faults, GilbertElliott, PolicerConfig};
 use crate::rng::{Chance, Rng};
 use crate::scene::Scene;
 use crate::time::{MS, Nanos, SEC, bytes_in};
-use fobs_proto::congestion::{Params, PathHistory};
-use std::time::Duration;
+use fobs_proto::congestion::Params;
 
 /// Stream of what varies within a cell.
 const STREAM: u64 = 0x6a17;
@@ -25,10 +24,6 @@ const SECOND_AFTER: u64 = 30;
 const CELLULAR_EVERY: Nanos = 200 * MS;
 /// Most changes and stalls of a cell.
 const CHANGES_MAX: u64 = 1000;
-/// Most outages of a cell.
-const OUTAGES_MAX: u64 = 40;
-/// Round trips from the start of a transfer to that of the next one alike.
-const ALIKE_AFTER: u64 = 5;
 
 /// The same addition beside neighbours where the transfer is to end: they never end and so cost most.
 const LASTS_MORE_BESIDE: Nanos = 10 * SEC;
@@ -66,9 +61,7 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
         Order::NeighboursFirst => (second, 0),
         Order::NeighboursSecond => (0, second),
     };
-    let lasts = if cell.alike > 0 {
-        cell.ideal()
-    } else if cell.neighbours.is_empty() {
+    let lasts = if cell.neighbours.is_empty() {
         LASTS_FACTOR * cell.ideal() + LASTS_MORE
     } else {
         ours.max(theirs) + cell.ideal()
@@ -79,8 +72,7 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
     let transfer = match who {
         Contestant::Fobs(cc) => {
             let config = FobsConfig::new(Object::Bytes(bytes), cc);
-            let history = remembered(cell);
-            Traffic::Fobs(Box::new(FobsConfig { params: *params, history, ..config }))
+            Traffic::Fobs(Box::new(FobsConfig { params: *params, ..config }))
         }
         Contestant::Tcp(algorithm) => {
             let bytes = Some(bytes);
@@ -88,20 +80,6 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
         }
     };
     set(cell, transfer, &Times { ours, theirs, lasts }, |scene| scene)
-}
-
-/// What earlier transfers left of this path.
-fn remembered(cell: &Cell) -> PathHistory {
-    let share = cell.quirks.iter().find_map(|quirk| match quirk {
-        Quirk::Remembered(share) => Some(*share),
-        _ => None,
-    });
-    let mut history = PathHistory::default();
-    if let Some(share) = share {
-        history.link_rate = Some((cell.rate as f64 * share / 8.0) as u64);
-        history.round_trip = Some(Duration::from_nanos(cell.rtt));
-    }
-    history
 }
 
 /// The scene of a cell with this transfer, which lasts until the transfer ends, neighbours or not. `edit`
@@ -124,7 +102,7 @@ fn set(cell: &Cell, transfer: Traffic, times: &Times, edit: impl FnOnce(Scene) -
     let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
     // Faster than any bottleneck, or the interface would be one.
     scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
-    scene = scene.flow(transfer.clone());
+    scene = scene.flow(transfer);
     // At 1.75 us a packet an ordinary host is the bottleneck from 6.7 Gbit/s on.
     if cell.rate >= 1_000_000_000 {
         scene = scene.between_ideal_hosts();
@@ -136,9 +114,6 @@ fn set(cell: &Cell, transfer: Traffic, times: &Times, edit: impl FnOnce(Scene) -
     scene = edit(scene);
     for algorithm in &cell.neighbours {
         scene = scene.tcp(*algorithm).starts(theirs);
-    }
-    for turn in 1..=cell.alike as u64 {
-        scene = scene.flow(transfer.clone()).starts(ours + turn * ALIKE_AFTER * cell.rtt);
     }
     for quirk in &cell.quirks {
         if let Quirk::OnOff(share, mean) = *quirk {
@@ -177,10 +152,6 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
         Quirk::Jitter(most) => faults(&|faults| {
             (faults.reordering, faults.reordering_delay) = (Chance::of(1.0), most);
         }),
-        Quirk::Shuffle(sigma) => faults(&|faults| {
-            (faults.reordering, faults.reordering_delay) = (Chance::of(1.0), 3 * sigma);
-            faults.reordering_deviation = sigma;
-        }),
         Quirk::Late(share, most) => faults(&|faults| {
             (faults.reordering, faults.reordering_delay) = (Chance::of(share), most);
         }),
@@ -189,8 +160,6 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
         }),
         Quirk::Duplication(share) => faults(&|faults| faults.duplication = Chance::of(share)),
         Quirk::Wireless(most) => faults(&|faults| faults.jitter = most),
-        Quirk::Turns(time) => faults(&|faults| faults.turns = time),
-        Quirk::BundledAcks(time) => scene.back(|back| back.faults.turns = time),
         Quirk::NarrowBack(factor) => {
             let rate = ((rate as f64 / factor) as u64).max(64_000);
             // 50 ms of queue, at least ten acks.
@@ -203,26 +172,13 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
             scene.change(middle, Change::Delay(delay))
         }
         Quirk::Outage(time) => scene.outage(middle, middle + time).ack_outage(middle, middle + time),
-        Quirk::Outages(time, between) => {
-            let starts = (0..OUTAGES_MAX).map(|turn| began + between + turn * (time + between));
-            starts.fold(scene, |scene, at| scene.outage(at, at + time).ack_outage(at, at + time))
-        }
-        Quirk::Handover(times, longer) => handover(scene, cell, began, (times, longer)),
         Quirk::SlowDisk(share) => scene.with(|flow| {
             flow.receiver.disk.rate = (rate as f64 / 8.0 * share) as u64;
         }),
         Quirk::Cellular(least) => cellular(scene, cell, least),
         Quirk::Stalls(stop, every) => stalls(scene, cell, began, (stop, every)),
-        Quirk::OnOff(..) | Quirk::Remembered(_) => scene,
+        Quirk::OnOff(..) => scene,
     }
-}
-
-fn handover(scene: Scene, cell: &Cell, began: Nanos, (times, longer): (f64, f64)) -> Scene {
-    let there = cell.rtt / 2;
-    let (rate, delay) = ((cell.rate as f64 * times) as u64, (there as f64 * longer) as Nanos);
-    let [first, second] = [1, 2].map(|third| began + cell.ideal() * third / 3);
-    let changed = scene.change(first, Change::Rate(rate)).change(first, Change::Delay(delay));
-    changed.change(second, Change::Rate(cell.rate)).change(second, Change::Delay(there))
 }
 
 fn cellular(mut scene: Scene, cell: &Cell, least: f64) -> Scene {

@@ -27,20 +27,18 @@ enum Finding {
 
 impl Auto {
     pub(super) fn on_ramp_ack(&mut self, ack: &AckSample, ramp: Ramp, progress: Progress) {
-        let finding = self.find_ramp(ack, ramp, progress);
+        let finding = self.find_ramp(ack, progress);
         if !matches!(finding, Finding::Steady) {
             self.decide_ramp(ack.now, ramp, finding);
         }
     }
 
-    fn find_ramp(&self, ack: &AckSample, ramp: Ramp, progress: Progress) -> Finding {
+    fn find_ramp(&self, ack: &AckSample, progress: Progress) -> Finding {
         if self.jump_arrives() {
             return Finding::JumpArrived;
         }
         let (model, p) = (&self.model, &self.model.params);
-        // What the train leaves in the queue passes, and how noisy the path is is not known yet.
-        let first = self.first.is_none() && ramp.step == 0 && ramp.phase.stage == Stage::Waits;
-        let queued = !first && model.standing() > p.long_queue * model.queue_target();
+        let queued = model.queue.delay() > p.long_queue * model.queue_target();
         if progress == Progress::Goes && !queued {
             return Finding::Steady;
         }
@@ -48,7 +46,7 @@ impl Auto {
         let empty = model.level() == QueueLevel::Empty;
         if model.is_idle(ack) {
             Finding::NotTried
-        } else if empty && (model.delivers(arrives) || self.was_tried(ack.now, ramp) && !model.loses()) {
+        } else if empty && model.delivers(arrives) {
             Finding::Delivered(arrives)
         } else if empty && !model.loses() {
             Finding::NotTried
@@ -75,10 +73,8 @@ impl Auto {
                     return self.transition(now, State::ramp(now, 0), Why::Delivered, 1.0);
                 }
                 self.model.capacity = arrives;
-                // What the train found may be all noise.
-                let step = if self.train_is_noise(ramp) { 3 } else { ramp.step };
-                let gain = self.model.params.ramp_gain(step);
-                self.transition(now, State::ramp(now, step + 1), Why::Delivered, gain);
+                let gain = self.model.params.ramp_gain(ramp.step);
+                self.transition(now, State::ramp(now, ramp.step + 1), Why::Delivered, gain);
             }
             Finding::NotTried => self.hold(now),
             Finding::NotDelivered => {
@@ -93,19 +89,6 @@ impl Auto {
             }
             Finding::Steady => {}
         }
-    }
-
-    /// Whether as much was sent as the rate of the phase allows, on a path so noisy that the newest delivery
-    /// rate says little. What has neither made a queue nor been lost has arrived.
-    fn was_tried(&self, now: Timestamp, ramp: Ramp) -> bool {
-        let (model, p) = (&self.model, &self.model.params);
-        let noisy = model.noise.of(p.rate_noise) > (model.min_rtt / 4).max(p.measure_min);
-        noisy && self.sent >= model.pacing.scaled(1.0 - p.noise).bytes_in(now - ramp.phase.since)
-    }
-
-    /// Packets of the train overtook each other: its dispersion is theirs and not the path's.
-    fn train_is_noise(&self, ramp: Ramp) -> bool {
-        self.first.is_none() && ramp.step == 0 && self.is_shuffled()
     }
 
     fn jump_arrives(&self) -> bool {
@@ -136,7 +119,6 @@ impl Auto {
             self.transition(now, State::cruise(now, 1), Why::Ceiling, self.cruise_gain());
         } else {
             self.state.restart_phase(now);
-            self.sent = 0;
         }
     }
 }

@@ -70,13 +70,6 @@ params! {
     /// Error of a measured rate: stamps make a train or a window look this much faster or slower. Lower:
     /// noise ends ramps; higher: ramps go on into the queue.
     noise: f64 = 0.05, "share", 0.0..=0.5;
-    /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue; higher:
-    /// queues grow longer.
-    noise_deviations: f64 = 1.5, "deviations", 0.0..=20.0;
-    /// Acks over which a queue must stand where delays are noisy, at most for a round trip.
-    queue_acks: u32 = 8, "acks", 1..=1000;
-    /// Deviations of the delay that a window of the delivery rate spans at least.
-    rate_noise: f64 = 12.0, "deviations", 0.0..=100.0;
     /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides;
     /// longer: short paths are slow.
     measure_min: Duration = ms(10), "ms", 1..=1000;
