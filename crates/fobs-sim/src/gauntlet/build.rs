@@ -10,7 +10,8 @@ use crate::link::{Change, Discipline, Faults, GilbertElliott, PolicerConfig};
 use crate::rng::{Chance, Rng};
 use crate::scene::Scene;
 use crate::time::{MS, Nanos, SEC, bytes_in};
-use fobs_proto::congestion::Params;
+use fobs_proto::congestion::{Params, PathHistory};
+use std::time::Duration;
 
 /// Stream of what varies within a cell.
 const STREAM: u64 = 0x6a17;
@@ -24,6 +25,10 @@ const SECOND_AFTER: u64 = 30;
 const CELLULAR_EVERY: Nanos = 200 * MS;
 /// Most changes and stalls of a cell.
 const CHANGES_MAX: u64 = 1000;
+/// Most outages of a cell.
+const OUTAGES_MAX: u64 = 40;
+/// Round trips from the start of a transfer to that of the next one alike.
+const ALIKE_AFTER: u64 = 5;
 
 /// The same addition beside neighbours where the transfer is to end: they never end and so cost most.
 const LASTS_MORE_BESIDE: Nanos = 10 * SEC;
@@ -61,7 +66,9 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
         Order::NeighboursFirst => (second, 0),
         Order::NeighboursSecond => (0, second),
     };
-    let lasts = if cell.neighbours.is_empty() {
+    let lasts = if cell.alike > 0 {
+        cell.ideal()
+    } else if cell.neighbours.is_empty() {
         LASTS_FACTOR * cell.ideal() + LASTS_MORE
     } else {
         ours.max(theirs) + cell.ideal()
@@ -72,7 +79,8 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
     let transfer = match who {
         Contestant::Fobs(cc) => {
             let config = FobsConfig::new(Object::Bytes(bytes), cc);
-            Traffic::Fobs(Box::new(FobsConfig { params: *params, ..config }))
+            let history = remembered(cell);
+            Traffic::Fobs(Box::new(FobsConfig { params: *params, history, ..config }))
         }
         Contestant::Tcp(algorithm) => {
             let bytes = Some(bytes);
@@ -80,6 +88,20 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
         }
     };
     set(cell, transfer, &Times { ours, theirs, lasts }, |scene| scene)
+}
+
+/// What earlier transfers left of this path.
+fn remembered(cell: &Cell) -> PathHistory {
+    let share = cell.quirks.iter().find_map(|quirk| match quirk {
+        Quirk::Remembered(share) => Some(*share),
+        _ => None,
+    });
+    let mut history = PathHistory::default();
+    if let Some(share) = share {
+        history.link_rate = Some((cell.rate as f64 * share / 8.0) as u64);
+        history.round_trip = Some(Duration::from_nanos(cell.rtt));
+    }
+    history
 }
 
 /// The scene of a cell with this transfer, which lasts until the transfer ends, neighbours or not. `edit`
@@ -102,7 +124,7 @@ fn set(cell: &Cell, transfer: Traffic, times: &Times, edit: impl FnOnce(Scene) -
     let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
     // Faster than any bottleneck, or the interface would be one.
     scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
-    scene = scene.flow(transfer);
+    scene = scene.flow(transfer.clone());
     // At 1.75 us a packet an ordinary host is the bottleneck from 6.7 Gbit/s on.
     if cell.rate >= 1_000_000_000 {
         scene = scene.between_ideal_hosts();
@@ -114,6 +136,9 @@ fn set(cell: &Cell, transfer: Traffic, times: &Times, edit: impl FnOnce(Scene) -
     scene = edit(scene);
     for algorithm in &cell.neighbours {
         scene = scene.tcp(*algorithm).starts(theirs);
+    }
+    for turn in 1..=cell.alike as u64 {
+        scene = scene.flow(transfer.clone()).starts(ours + turn * ALIKE_AFTER * cell.rtt);
     }
     for quirk in &cell.quirks {
         if let Quirk::OnOff(share, mean) = *quirk {
@@ -152,6 +177,10 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
         Quirk::Jitter(most) => faults(&|faults| {
             (faults.reordering, faults.reordering_delay) = (Chance::of(1.0), most);
         }),
+        Quirk::Shuffle(sigma) => faults(&|faults| {
+            (faults.reordering, faults.reordering_delay) = (Chance::of(1.0), 3 * sigma);
+            faults.reordering_deviation = sigma;
+        }),
         Quirk::Late(share, most) => faults(&|faults| {
             (faults.reordering, faults.reordering_delay) = (Chance::of(share), most);
         }),
@@ -160,6 +189,8 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
         }),
         Quirk::Duplication(share) => faults(&|faults| faults.duplication = Chance::of(share)),
         Quirk::Wireless(most) => faults(&|faults| faults.jitter = most),
+        Quirk::Turns(time) => faults(&|faults| faults.turns = time),
+        Quirk::BundledAcks(time) => scene.back(|back| back.faults.turns = time),
         Quirk::NarrowBack(factor) => {
             let rate = ((rate as f64 / factor) as u64).max(64_000);
             // 50 ms of queue, at least ten acks.
@@ -172,12 +203,24 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
             scene.change(middle, Change::Delay(delay))
         }
         Quirk::Outage(time) => scene.outage(middle, middle + time).ack_outage(middle, middle + time),
+        Quirk::Outages(time, between) => {
+            let starts = (0..OUTAGES_MAX).map(|turn| began + between + turn * (time + between));
+            starts.fold(scene, |scene, at| scene.outage(at, at + time).ack_outage(at, at + time))
+        }
+        Quirk::Handover(times, longer) => {
+            let there = cell.rtt / 2;
+            let delay = (there as f64 * longer) as Nanos;
+            let [first, second] = [1, 2].map(|third| began + cell.ideal() * third / 3);
+            let changed = scene.change(first, Change::Rate((rate as f64 * times) as u64));
+            let changed = changed.change(first, Change::Delay(delay));
+            changed.change(second, Change::Rate(rate)).change(second, Change::Delay(there))
+        }
         Quirk::SlowDisk(share) => scene.with(|flow| {
             flow.receiver.disk.rate = (rate as f64 / 8.0 * share) as u64;
         }),
         Quirk::Cellular(least) => cellular(scene, cell, least),
         Quirk::Stalls(stop, every) => stalls(scene, cell, began, (stop, every)),
-        Quirk::OnOff(..) => scene,
+        Quirk::OnOff(..) | Quirk::Remembered(_) => scene,
     }
 }
 

@@ -64,6 +64,9 @@ pub enum Quirk {
     Bursts(f64, f64),
     /// Every packet takes up to this much longer, and overtakes.
     Jitter(Nanos),
+    /// Every packet is late by a normally distributed time with this deviation, and thrice as much in the mean,
+    /// and overtakes.
+    Shuffle(Nanos),
     /// A share of the packets is up to this late.
     Late(f64, Nanos),
     /// Half of the packets take a path longer by this.
@@ -72,18 +75,28 @@ pub enum Quirk {
     Duplication(f64),
     /// Every packet takes up to this much longer, in order, as behind a wireless link.
     Wireless(Nanos),
+    /// Packets go on only once in this time, all that wait together.
+    Turns(Nanos),
     /// The rate changes every 200 ms, between this share and all of it, as in a cellular network.
     Cellular(f64),
     /// A way back narrower by this factor.
     NarrowBack(f64),
     /// Acks get lost.
     AckLoss(f64),
+    /// Acks go on only once in this time, all that wait together.
+    BundledAcks(Nanos),
     /// From the middle on, the rate times this.
     RateStep(f64),
     /// From the middle on, the delay times this.
     RouteChange(f64),
     /// Nothing passes for this long, from the middle on.
     Outage(Nanos),
+    /// Nothing passes for the first time, again and again, with the second time between.
+    Outages(Nanos, Nanos),
+    /// Twice, at a third and two thirds: the rate times the first and the delay times the second, and back.
+    Handover(f64, f64),
+    /// The path is remembered, with this share of its rate.
+    Remembered(f64),
     /// The receiver stops for the first time every second time.
     Stalls(Nanos, Nanos),
     /// The receiver's disk takes this share of the link's rate.
@@ -115,6 +128,9 @@ pub struct Cell {
     pub neighbours: Vec<Algorithm>,
     /// Who comes first.
     pub order: Order,
+    /// Transfers of the same kind beside the first, each a while after the one before; all go on until the
+    /// cell ends.
+    pub alike: usize,
 }
 
 impl Cell {
@@ -128,10 +144,24 @@ impl Cell {
         (u128::from(self.rate) * u128::from(self.rtt) / u128::from(8 * SEC)) as u64
     }
 
+    /// Bytes that the link carries from the start of a transfer at `began` until `until`, changes of its rate
+    /// counted, and outages not.
+    pub fn carries(&self, began: Nanos, until: Nanos) -> f64 {
+        let part = |from: Nanos, to: Nanos| to.min(until).saturating_sub(from.max(began)) as f64;
+        let at = |share: f64| began + (self.ideal() as f64 * share) as Nanos;
+        let more = self.quirks.iter().map(|quirk| match *quirk {
+            Quirk::RateStep(factor) => part(at(0.5), until) * (factor - 1.0),
+            Quirk::Handover(factor, _) => part(at(1.0 / 3.0), at(2.0 / 3.0)) * (factor - 1.0),
+            _ => 0.0,
+        });
+        let spans = part(began, until) + more.sum::<f64>();
+        spans * self.rate as f64 / (8.0 * SEC as f64)
+    }
+
     /// Longest time for which the path itself lets nothing through.
     pub fn own_silence(&self) -> Nanos {
         let silences = self.quirks.iter().map(|quirk| match quirk {
-            Quirk::Outage(time) | Quirk::Stalls(time, _) => *time,
+            Quirk::Outage(time) | Quirk::Outages(time, _) | Quirk::Stalls(time, _) => *time,
             _ => 0,
         });
         silences.max().unwrap_or(0)
@@ -163,6 +193,9 @@ impl fmt::Display for Cell {
             };
             write!(f, " {order} {}x{}", self.neighbours.len(), first.name())?;
         }
+        if self.alike > 0 {
+            write!(f, " beside {} alike", self.alike)?;
+        }
         Ok(())
     }
 }
@@ -173,10 +206,12 @@ impl Quirk {
         match self {
             Quirk::Red | Quirk::RedMarks | Quirk::CoDel | Quirk::FqCoDel | Quirk::Policer(_) => "queue",
             Quirk::Loss(_) | Quirk::Bursts(..) => "loss",
-            Quirk::Jitter(_) | Quirk::Late(..) | Quirk::Detour(_) => "order",
-            Quirk::Duplication(_) | Quirk::Wireless(_) | Quirk::Cellular(_) => "arrival",
-            Quirk::NarrowBack(_) | Quirk::AckLoss(_) => "back",
+            Quirk::Jitter(_) | Quirk::Shuffle(_) | Quirk::Late(..) | Quirk::Detour(_) => "order",
+            Quirk::Duplication(_) | Quirk::Wireless(_) | Quirk::Turns(_) | Quirk::Cellular(_) => "arrival",
+            Quirk::NarrowBack(_) | Quirk::AckLoss(_) | Quirk::BundledAcks(_) => "back",
             Quirk::RateStep(_) | Quirk::RouteChange(_) | Quirk::Outage(_) => "change",
+            Quirk::Outages(..) | Quirk::Handover(..) => "change",
+            Quirk::Remembered(_) => "memory",
             Quirk::Stalls(..) | Quirk::SlowDisk(_) => "receiver",
             Quirk::OnOff(..) => "cross",
         }
@@ -195,16 +230,22 @@ impl fmt::Display for Quirk {
             Quirk::Loss(share) => write!(f, "loss={:.3}%", share * 100.0),
             Quirk::Bursts(share, len) => write!(f, "bursts={:.3}%x{len:.0}", share * 100.0),
             Quirk::Jitter(most) => write!(f, "jitter={:.2}ms", ms(most)),
+            Quirk::Shuffle(sigma) => write!(f, "shuffle={:.2}ms", ms(sigma)),
             Quirk::Late(share, most) => write!(f, "late={:.2}%:{:.2}ms", share * 100.0, ms(most)),
             Quirk::Detour(longer) => write!(f, "detour={:.2}ms", ms(longer)),
             Quirk::Duplication(share) => write!(f, "twice={:.1}%", share * 100.0),
             Quirk::Wireless(most) => write!(f, "wireless={:.1}ms", ms(most)),
+            Quirk::Turns(time) => write!(f, "turns={:.1}ms", ms(time)),
             Quirk::Cellular(least) => write!(f, "cellular={least:.2}"),
             Quirk::NarrowBack(factor) => write!(f, "back=1/{factor:.0}"),
             Quirk::AckLoss(share) => write!(f, "ackloss={:.1}%", share * 100.0),
+            Quirk::BundledAcks(time) => write!(f, "bundled={:.1}ms", ms(time)),
             Quirk::RateStep(factor) => write!(f, "rate*{factor:.2}"),
             Quirk::RouteChange(factor) => write!(f, "delay*{factor:.2}"),
             Quirk::Outage(time) => write!(f, "outage={:.0}ms", ms(time)),
+            Quirk::Outages(time, every) => write!(f, "outages={:.0}/{:.0}ms", ms(time), ms(every)),
+            Quirk::Handover(rate, delay) => write!(f, "handover={rate:.2}:{delay:.2}"),
+            Quirk::Remembered(share) => write!(f, "remembered={share:.2}"),
             Quirk::Stalls(stop, every) => write!(f, "stalls={:.0}/{:.0}ms", ms(stop), ms(every)),
             Quirk::SlowDisk(share) => write!(f, "disk={share:.2}"),
             Quirk::OnOff(share, mean) => write!(f, "onoff={share:.2}:{:.0}ms", ms(mean)),
@@ -247,6 +288,7 @@ pub fn draw(seed: u64) -> Cell {
         quirks: Vec::new(),
         neighbours: Vec::new(),
         order: Order::NeighboursFirst,
+        alike: 0,
     };
     cell.queue = ((cell.product() as f64 * queue_products) as u64).max(QUEUE_MIN).max(5 * u64::from(mtu));
     let rng = &mut Rng::stream(seed, STREAM + 1);

@@ -6,11 +6,13 @@
 mod build;
 mod contestant;
 mod draw;
+mod kinds;
 mod play;
 
 pub use build::{Staged, stage};
 pub use contestant::Contestant;
 pub use draw::{Cell, Order, PACKETS_MAX, Quirk, RATES, draw};
+pub use kinds::{Kind, draw_kind};
 pub use play::{Beside, Outcomes, play, play_tuned, play_watched};
 
 /// Seeds below this one are for development.

@@ -4,7 +4,7 @@ use super::build::{Staged, build};
 use super::contestant::Contestant;
 use super::draw::Cell;
 use crate::flow::Outcome;
-use crate::report::{mbit, span};
+use crate::report::{jain, mbit, span};
 use crate::scene::Played;
 use crate::time::{MS, Nanos, SEC};
 use fobs_proto::congestion::Params;
@@ -16,6 +16,8 @@ const LOOKS_MAX: u64 = 400;
 /// than any pause that a user would notice, and few enough to cost nothing.
 const PROGRESS_EVERY: Nanos = 10 * MS;
 const PROGRESS_LOOKS: u64 = 20_000;
+/// Bytes of a packet of a source without feedback.
+const PACKET: u64 = 1500;
 /// Part of the time beside neighbours after which shares count.
 const SETTLES: u64 = 3;
 
@@ -50,6 +52,9 @@ pub struct Outcomes {
     pub excess: f64,
     /// Delay in the bottleneck's queue that 95% of the packets stayed below, ms.
     pub queue_ms: f64,
+    /// Useful bytes of all transfers as a share of what the link carried meanwhile, less what sources without
+    /// feedback sent. Beside transfers alike, times the fairness index of their shares in the second half.
+    pub of_link: f64,
     /// Beside neighbours.
     pub beside: Option<Beside>,
 }
@@ -103,6 +108,9 @@ impl Run<'_> {
 }
 
 fn measure(cell: &Cell, run: &mut Run, began: Nanos, meet: Nanos, lasts: Nanos) -> Result<Outcomes, String> {
+    if cell.alike > 0 {
+        return measure_alike(cell, run, lasts);
+    }
     run.until(began)?;
     let first_byte = first_byte(cell, run, began, lasts)?;
     // Shares count from when they have settled.
@@ -140,7 +148,44 @@ fn measure(cell: &Cell, run: &mut Run, began: Nanos, meet: Nanos, lasts: Nanos) 
         waste,
         excess: (waste - own).max(0.0),
         queue_ms: link.queue_delay.1 as f64 / MS as f64,
+        of_link: view.figures.delivered as f64 / left(cell, run, began, began + took),
         beside,
+    })
+}
+
+/// Bytes that the link carried and sources without feedback, which are the last flows, did not take.
+fn left(cell: &Cell, run: &mut Run, began: Nanos, until: Nanos) -> f64 {
+    let flows = run.played.world.config().flows.len();
+    let transfers = 1 + cell.neighbours.len() + cell.alike;
+    let taken: u64 = (transfers..flows).map(|id| run.played.flow(id).figures.sent).sum();
+    let now = run.played.world.now();
+    let meanwhile = (until - began) as f64 / now.saturating_sub(began).max(1) as f64;
+    (cell.carries(began, until) - (taken * PACKET) as f64 * meanwhile).max(1.0)
+}
+
+/// Transfers alike, which do not end before the cell does.
+fn measure_alike(cell: &Cell, run: &mut Run, lasts: Nanos) -> Result<Outcomes, String> {
+    run.until(lasts / 2)?;
+    let half = run.played.delivered();
+    run.until(lasts)?;
+    let all = run.played.delivered();
+    let shares: Vec<f64> = all.iter().zip(&half).map(|(all, half)| (all - half) as f64).collect();
+    let total: u64 = all.iter().sum();
+    let (sent, repeated) = (0..all.len()).fold((0, 0), |(sent, repeated), id| {
+        let figures = run.played.flow(id).figures;
+        (sent + figures.sent, repeated + figures.repeated)
+    });
+    let waste = repeated as f64 / sent.saturating_sub(repeated).max(1) as f64;
+    Ok(Outcomes {
+        end: run.played.flow(0).outcome.word().to_owned(),
+        complete: true,
+        goodput: mbit(total, lasts),
+        seconds: lasts as f64 / SEC as f64,
+        waste,
+        excess: (waste - cell.own_loss()).max(0.0),
+        queue_ms: run.played.bottleneck().queue_delay.1 as f64 / MS as f64,
+        of_link: total as f64 / cell.carries(0, lasts) * jain(&shares),
+        ..Outcomes::default()
     })
 }
 

@@ -243,7 +243,9 @@ fn faults(table: &Table, link: &LinkTable) -> Result<Faults> {
         duplication: table.chance("duplication", link.duplication)?,
         reordering: table.chance("reordering", link.reordering)?,
         reordering_delay: table.millis("reordering_ms", link.reordering_ms)?,
+        reordering_deviation: table.millis("reordering_deviation_ms", link.reordering_deviation_ms)?,
         jitter: table.millis("jitter_ms", link.jitter_ms)?,
+        turns: table.millis("turns_ms", link.turns_ms)?,
         outages: table.stretches("outages_s", &link.outages_s)?,
         ..Faults::default()
     })

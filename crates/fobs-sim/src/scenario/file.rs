@@ -114,7 +114,11 @@ pub(super) struct LinkTable {
     #[serde(default)]
     pub(super) reordering_ms: f64,
     #[serde(default)]
+    pub(super) reordering_deviation_ms: f64,
+    #[serde(default)]
     pub(super) jitter_ms: f64,
+    #[serde(default)]
+    pub(super) turns_ms: f64,
     #[serde(default)]
     pub(super) outages_s: Vec<[f64; 2]>,
 }

@@ -4,6 +4,7 @@
 //! all; what is reported are distributions over cells, with the worst by name.
 
 mod ablation;
+mod kinds;
 mod table;
 mod trace;
 
@@ -48,6 +49,11 @@ pub struct GauntletArgs {
     /// Only cells without neighbours, or only those with
     #[arg(long, value_name = "KIND")]
     only: Option<Only>,
+
+    /// Play paths of these kinds, with commas, or of all, instead of random ones: as many of each as --cells
+    /// says, with TCP's BBR and CUBIC beside the controllers
+    #[arg(long, value_name = "KINDS", value_parser = kinds::Kinds::from_str, conflicts_with_all = ["only", "ablate"])]
+    kinds: Option<kinds::Kinds>,
 
     /// Play auto with each of its rules removed in turn, and print what each is worth
     #[arg(long, conflicts_with_all = ["trace", "json"])]
@@ -138,6 +144,7 @@ struct Record<'a> {
     waste: f64,
     excess: f64,
     queue_ms: f64,
+    of_link: f64,
     beside_own_mbit: Option<f64>,
     beside_neighbour_mbit: Option<f64>,
 }
@@ -147,6 +154,9 @@ pub fn run(args: &GauntletArgs) -> Result<(), Failure> {
     let params = ablation::without(parse_params(&args.params)?, &args.without)?;
     if args.ablate {
         return ablation::run(from, args, &params);
+    }
+    if let Some(chosen) = &args.kinds {
+        return kinds::run(from, args, chosen, &params);
     }
     let mut contestants: Vec<Contestant> = args.cc.0.iter().map(|cc| Contestant::Fobs(*cc)).collect();
     contestants.push(Contestant::Tcp(Algorithm::Cubic));
@@ -258,6 +268,7 @@ fn record(one: &Played, best: f64) -> Record<'_> {
         waste,
         excess,
         queue_ms,
+        of_link,
         beside,
     } = &one.outcomes;
     Record {
@@ -275,6 +286,7 @@ fn record(one: &Played, best: f64) -> Record<'_> {
         waste: *waste,
         excess: *excess,
         queue_ms: *queue_ms,
+        of_link: *of_link,
         beside_own_mbit: beside.map(|Beside { own, .. }| own),
         beside_neighbour_mbit: beside.map(|Beside { neighbour, .. }| neighbour),
     }

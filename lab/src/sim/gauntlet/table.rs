@@ -42,7 +42,8 @@ pub fn at(sorted: &[f64], share: f64) -> f64 {
     sorted.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+/// In ascending order.
+pub fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values
 }
