@@ -207,14 +207,7 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
             let starts = (0..OUTAGES_MAX).map(|turn| began + between + turn * (time + between));
             starts.fold(scene, |scene, at| scene.outage(at, at + time).ack_outage(at, at + time))
         }
-        Quirk::Handover(times, longer) => {
-            let there = cell.rtt / 2;
-            let delay = (there as f64 * longer) as Nanos;
-            let [first, second] = [1, 2].map(|third| began + cell.ideal() * third / 3);
-            let changed = scene.change(first, Change::Rate((rate as f64 * times) as u64));
-            let changed = changed.change(first, Change::Delay(delay));
-            changed.change(second, Change::Rate(rate)).change(second, Change::Delay(there))
-        }
+        Quirk::Handover(times, longer) => handover(scene, cell, began, (times, longer)),
         Quirk::SlowDisk(share) => scene.with(|flow| {
             flow.receiver.disk.rate = (rate as f64 / 8.0 * share) as u64;
         }),
@@ -222,6 +215,14 @@ fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
         Quirk::Stalls(stop, every) => stalls(scene, cell, began, (stop, every)),
         Quirk::OnOff(..) | Quirk::Remembered(_) => scene,
     }
+}
+
+fn handover(scene: Scene, cell: &Cell, began: Nanos, (times, longer): (f64, f64)) -> Scene {
+    let there = cell.rtt / 2;
+    let (rate, delay) = ((cell.rate as f64 * times) as u64, (there as f64 * longer) as Nanos);
+    let [first, second] = [1, 2].map(|third| began + cell.ideal() * third / 3);
+    let changed = scene.change(first, Change::Rate(rate)).change(first, Change::Delay(delay));
+    changed.change(second, Change::Rate(cell.rate)).change(second, Change::Delay(there))
 }
 
 fn cellular(mut scene: Scene, cell: &Cell, least: f64) -> Scene {

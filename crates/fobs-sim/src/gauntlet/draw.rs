@@ -64,8 +64,8 @@ pub enum Quirk {
     Bursts(f64, f64),
     /// Every packet takes up to this much longer, and overtakes.
     Jitter(Nanos),
-    /// Every packet is late by a normally distributed time with this deviation, and thrice as much in the mean,
-    /// and overtakes.
+    /// Every packet is late by a normally distributed time with this deviation and thrice as much in the
+    /// mean, and overtakes.
     Shuffle(Nanos),
     /// A share of the packets is up to this late.
     Late(f64, Nanos),

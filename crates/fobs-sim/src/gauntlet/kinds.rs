@@ -1,5 +1,5 @@
-//! Kinds of paths that the gauntlet's distribution seldom or never draws: each the scene that a rule of `auto`
-//! was made for, or that it was found weak on.
+//! Kinds of paths that the gauntlet's distribution seldom or never draws: each the scene that a rule of
+//! `auto` was made for, or that it was found weak on.
 
 use super::draw::{Cell, Order, Quirk, draw};
 use crate::flow::tcp::Algorithm;
@@ -40,7 +40,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Every packet is late by a normally distributed time of 0.2 to 20 ms of deviation, at 5 to 1,000 Mbit/s.
+    /// Every packet is late, normally distributed with a deviation of 0.2 to 20 ms, at 5 to 1,000 Mbit/s.
     Shuffled "shuffled",
     /// Packets are held up in order, for up to 1 to 50 ms each or once in that time.
     Held "held",
@@ -110,6 +110,13 @@ pub fn draw_kind(kind: Kind, seed: u64) -> Cell {
         ..draw(seed)
     };
     cell.queue = ((cell.product() as f64 * queue_products) as u64).max(QUEUE_MIN * PACKET);
+    furnish(&mut cell, kind, rng);
+    cell
+}
+
+/// What makes the cell one of its kind.
+fn furnish(cell: &mut Cell, kind: Kind, rng: &mut Rng) {
+    let ms = |rng: &mut Rng, low: f64, high: f64| (rng.log_uniform(low, high) * MS as f64) as Nanos;
     let quirk = match kind {
         Kind::Shuffled => Quirk::Shuffle(ms(rng, 0.2, 20.0)),
         Kind::Held => {
@@ -125,24 +132,23 @@ pub fn draw_kind(kind: Kind, seed: u64) -> Cell {
         Kind::FirstFlight => {
             cell.queue = PACKET * rng.log_uniform(10.0, 100.0) as u64;
             cell.queue_products = cell.queue as f64 / cell.product() as f64;
-            return cell;
+            return;
         }
         Kind::Eight => {
             cell.alike = EIGHT - 1;
-            return cell;
+            return;
         }
         Kind::BesideCubic => {
             cell.neighbours = vec![Algorithm::Cubic];
             cell.order = rng.pick(&[Order::NeighboursFirst, Order::NeighboursSecond]);
-            return cell;
+            return;
         }
-        Kind::Plain => return cell,
+        Kind::Plain => return,
     };
     cell.quirks.push(quirk);
     if kind == Kind::Resumed && rng.unit() < 0.5 {
         cell.quirks.push(Quirk::Loss(rng.log_uniform(1e-4, 5e-3)));
     }
-    cell
 }
 
 #[cfg(test)]
