@@ -41,7 +41,6 @@ const RULES: &[Rule] = &[
     rule("long-queue", &[("long_queue", 100.0)]),
     rule("ramp-proven", &[("ramp_proven", 20.0)]),
     rule("delivered-noise", &[("delivered_noise", 0.0)]),
-    rule("noise", &[("noise_deviations", 0.0), ("rate_noise", 0.0)]),
     rule("target-by-window", &[("queue_scale_min", 1.0), ("queue_scale_max", 1.0)]),
     rule("target-long-path", &[("long_scale", 0.0)]),
     rule("target-packets", &[("queue_packets", 1.0)]),
