@@ -1,5 +1,5 @@
 //! `fobs-lab hostile`: hostile clients against a daemon and against `fobs server`, by thousands; and a
-//! hostile neighbour on the host that stores.
+//! hostile neighbour on the host that stores or sends.
 //!
 //! The laboratory links no `fobs`: a program of that crate, the example `hostile`, plays the clients, and
 //! tells of each finding in a line of JSON.

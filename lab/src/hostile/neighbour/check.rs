@@ -119,6 +119,19 @@ pub fn in_own(source: &Path, directory: &Path) -> Result<Vec<String>, String> {
     Ok(findings)
 }
 
+/// What came to a destination of what lies outside the source, and only its owner may read.
+pub fn brought(directory: &Path, outside: &Path) -> Result<Vec<String>, String> {
+    let secrets = ["secret", "program"].map(|name| fs::read(outside.join(name)).unwrap_or_default());
+    let mut findings = Vec::new();
+    visit(directory, &mut |path, stat| {
+        let has = |secret: &Vec<u8>| stat.is_file() && fs::read(path).is_ok_and(|content| content == *secret);
+        if secrets.iter().any(has) {
+            findings.push(format!("{} has what lies outside the source", path.display()));
+        }
+    })?;
+    Ok(findings)
+}
+
 /// Visits what is below a directory, and itself; follows no link.
 fn visit(top: &Path, take: &mut dyn FnMut(&Path, &fs::Metadata)) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot look at {}: {error}", top.display());

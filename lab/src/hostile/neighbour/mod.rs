@@ -1,5 +1,5 @@
-//! A neighbour on the receiving host: another user, in whose directory, or beside whose files, root or a
-//! plain user has a tree stored. Knows nothing of the laboratory: the end-to-end tests use it too.
+//! A neighbour on a host: another user, in whose directory, or beside whose files, root or a plain user has a
+//! tree stored or read. Knows nothing of the laboratory: the end-to-end tests use it too.
 
 mod attacker;
 mod check;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, linkat, mknodat, utimensat};
 
 use super::attacker::Attacker;
-use super::check::{Snapshot, in_own, in_shared};
+use super::check::{Snapshot, brought, in_own, in_shared};
 use super::{Figures, MARK, NEIGHBOUR, PLAIN, PRIVATE, Random, SECRET};
 
 /// Longest time that a command may take, or a daemon to listen.
@@ -48,6 +48,13 @@ enum Actor {
     Plain,
 }
 
+/// Which tree has the neighbour's directory in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Source,
+    Destination,
+}
+
 /// A process that is killed when dropped.
 struct Process(Child);
 
@@ -66,6 +73,7 @@ struct Plan {
     /// The client sends, and a daemon stores; the other way round otherwise.
     pushes: bool,
     verb: &'static [&'static str],
+    at: At,
     /// Mode and owner of the neighbour's directory.
     shared: (u32, u32),
     favourite: Option<&'static str>,
@@ -83,15 +91,21 @@ impl Plan {
     }
 
     /// Whether it is a right end: done, done but for some paths, or, of one file whose name the neighbour has
-    /// made something else, a refusal to write or to be led elsewhere (docs/guide.md).
+    /// made something else, a refusal to read, to write or to be led elsewhere (docs/guide.md).
     fn may_end_with(&self, code: Option<i32>) -> bool {
-        matches!(code, Some(0 | 23)) || (self.file().is_some() && matches!(code, Some(4 | 5)))
+        let is_refused = match self.at {
+            At::Source => matches!(code, Some(1 | 3 | 5)),
+            At::Destination => matches!(code, Some(4 | 5)),
+        };
+        matches!(code, Some(0 | 23)) || (self.file().is_some() && is_refused)
     }
 
     /// Whether a directory that the neighbour made before belongs to root, as at the source, before files
     /// come. Without owners and modes it stays its own, as with cp and rsync.
     fn keeps_directories(&self) -> bool {
-        self.actor == Actor::Root && self.verb.iter().any(|letters| letters.starts_with("-a"))
+        self.at == At::Destination
+            && self.actor == Actor::Root
+            && self.verb.iter().any(|letters| letters.starts_with("-a"))
     }
 }
 
@@ -166,6 +180,7 @@ impl Place {
         Plan {
             actor,
             pushes: self.random.below(2) == 0,
+            at: if run % 3 == 2 { At::Source } else { At::Destination },
             verb: VERBS[(run * 5 % VERBS.len() as u64) as usize],
             shared,
             favourite: (self.random.below(2) == 0).then_some(favourite),
@@ -182,9 +197,11 @@ impl Place {
         }
         self.lay_out(&top, &plan)?;
         let before = Snapshot::of(&top.join("outside"))?;
-        let source = Snapshot::of(&top.join("from"))?;
+        let kept = top.join(if plan.at == At::Source { "from/vault" } else { "from" });
+        let source = Snapshot::of(&kept)?;
         let seed = self.random.next();
-        let attacker = Attacker::start(&top.join("to/shared"), &top.join("outside"), plan.favourite, seed);
+        let shared = top.join(if plan.at == At::Source { "from/shared" } else { "to/shared" });
+        let attacker = Attacker::start(&shared, &top.join("outside"), plan.favourite, seed);
         let code = self.play(&top, &plan, figures);
         let deeds = attacker.finish();
         figures.runs += 1;
@@ -193,9 +210,12 @@ impl Place {
         let code = code?;
         figures.reported += u64::from(code == Some(23));
         let mut findings = before.compare(&Snapshot::of(&top.join("outside"))?);
-        findings.extend(source.compare(&Snapshot::of(&top.join("from"))?));
+        findings.extend(source.compare(&Snapshot::of(&kept)?));
         findings.extend(in_own(&top.join("from/vault"), &top.join("to/vault"))?);
-        findings.extend(in_shared(&top.join("to/shared"))?);
+        findings.extend(match plan.at {
+            At::Source => brought(&top.join("to"), &top.join("outside"))?,
+            At::Destination => in_shared(&shared)?,
+        });
         findings.extend(deeds.leaks);
         if plan.keeps_directories() {
             findings.extend(deeds.looked_in);
@@ -297,12 +317,17 @@ impl Place {
     fn lay_out(&mut self, top: &Path, plan: &Plan) -> Done<()> {
         let owner = owner_of(plan.actor);
         make_directory(top, 0o755, 0)?;
+        let own = (0o755, owner);
+        let (at_source, at_destination) = match plan.at {
+            At::Source => (plan.shared, own),
+            At::Destination => (own, plan.shared),
+        };
         for (path, mode, owner) in [
             ("outside", 0o755, 0),
             ("from", 0o755, owner),
             ("to", 0o755, owner),
             ("to/vault", 0o755, owner),
-            ("to/shared", plan.shared.0, plan.shared.1),
+            ("to/shared", at_destination.0, at_destination.1),
         ] {
             make_directory(&top.join(path), mode, owner)?;
         }
@@ -314,6 +339,10 @@ impl Place {
         write(&outside.join("public"), b"anybody may read this\n", 0o644)?;
         set_mode(&outside.join("secret"), 0o600)?;
         set_mode(&outside.join("program"), 0o700)?;
+        if plan.at == At::Source {
+            give(&top.join("from/shared"), at_source.1)?;
+            return set_mode(&top.join("from/shared"), at_source.0);
+        }
         self.plant(&top.join("to/shared"), &top.join("from/shared"), &outside)
     }
 
