@@ -39,8 +39,15 @@ impl Backups {
     }
 
     /// Keeps what has the name, unless it is a directory, under its backup's name too, so that it always has
-    /// one. To be called before it is replaced.
-    pub(super) fn keep(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
+    /// one. To be called before it is replaced. What an earlier run of the same transfer put there, as
+    /// `is_own` says, is no older version: the backup that this run made of one stays.
+    pub(super) fn keep(
+        &self,
+        path: &[u8],
+        directory: &OwnedFd,
+        name: Component<'_>,
+        is_own: impl FnOnce(&OwnedFd) -> bool,
+    ) -> Result<(), Errno> {
         let held = match at::hold(directory, name) {
             Ok(held) if kind(&fstat(&held)?) != FileType::Directory => held,
             Ok(_) | Err(Errno::NOENT) => return Ok(()),
@@ -48,6 +55,9 @@ impl Backups {
         };
         let backup = self.suffix.of(name)?;
         self.remember(path);
+        if is_own(&held) {
+            return Ok(());
+        }
         match at::unlink(directory, backup.as_component()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),

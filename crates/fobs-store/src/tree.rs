@@ -232,7 +232,9 @@ impl Tree {
 
     /// Keeps what is about to be replaced under its backup's name.
     fn keep_backup(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
-        self.backups.as_ref().map_or(Ok(()), |backups| backups.keep(path, directory, name))
+        let Some(backups) = &self.backups else { return Ok(()) };
+        let doubt = self.journal.as_ref().and_then(Journal::doubt);
+        backups.keep(path, directory, name, |held| doubt.is_some_and(|doubt| doubt.includes(held)))
     }
 
     /// What is recorded of it.

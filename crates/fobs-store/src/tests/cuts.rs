@@ -11,6 +11,7 @@ use super::super::tree_hash::GROUP;
 use super::super::*;
 use super::support::*;
 use super::syncs::sync_once;
+use fobs_model::name::BackupSuffix;
 use fobs_model::name::ours::is_journal;
 use fobs_model::options::Preserve;
 use fobs_model::options::sync::{Enter, SyncOptions};
@@ -56,6 +57,25 @@ fn a_sync_takes_nothing_that_a_power_cut_left_for_whole() {
     // What was there before that run is unchanged by size and time, as ever.
     assert_eq!(fs::read(world.to("before")).expect("it is there"), vec![0; LEN]);
     assert!(!journal.exists());
+}
+
+/// The backup that the broken run made is of the version before it; the file that it left is none.
+#[test]
+fn what_a_broken_run_left_replaces_no_backup() {
+    let world = World::new();
+    let source = world.write("tree/file", &content(LEN, 1));
+    fs::create_dir_all(world.to("")).expect("our own place");
+    fs::write(world.to("other"), b"the older other").expect("our own place");
+    world.write("tree/other", &content(LEN, 2));
+    std::thread::sleep(Duration::from_millis(50));
+    leave_journal(&world);
+    leave_zeros(&world.to("file"), &source);
+    fs::write(world.to("file~"), b"the older file").expect("our own place");
+    let backup = Some(BackupSuffix::new(b"~".to_vec()).expect("a suffix"));
+    sync_once(&world.from("tree"), &world.to(""), &SyncOptions { backup, ..options(true) });
+    let content_of = |name: &str| fs::read(world.to(name)).expect(name);
+    assert_eq!((content_of("file"), content_of("file~")), (content(LEN, 1), b"the older file".to_vec()));
+    assert_eq!((content_of("other"), content_of("other~")), (content(LEN, 2), b"the older other".to_vec()));
 }
 
 #[test]
