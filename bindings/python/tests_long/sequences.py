@@ -1,7 +1,7 @@
 """Random sequences of calls on random trees, beside another file system: the same result, or an error of the same
 class.
 
-``FOBS_SEEDS=500`` runs so many; ``FOBS_SEED=17`` repeats one.
+``FOBS_SEEDS=500`` runs 500 of them; ``FOBS_SEED=17`` repeats one.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ const UNUSABLE: &str = "a file at the destination changed while what differs fro
                         sent whole; let nothing else write there";
 
 impl Reporter {
-    /// So much of a chunk came from a file that this end had.
+    /// Adds what of a chunk came from a file that this end had.
     pub(crate) fn matched(&self, bytes: u64) {
         if bytes > 0 {
             self.with(|state| state.matched += bytes);

@@ -155,7 +155,7 @@ impl Offers {
         state.offers.iter().find(|offer| offer.row == row).map(|offer| offer.file.clone())
     }
 
-    /// So much of the basis of a row was used.
+    /// Adds to how much of the basis of a row was used.
     pub(crate) fn used(&self, row: u64, bytes: u64) {
         let mut state = self.lock();
         if let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == row) {
@@ -163,7 +163,7 @@ impl Offers {
         }
     }
 
-    /// So much of the file at a path is stored.
+    /// Says how much of the file at a path is stored.
     pub(crate) fn stored(&self, path: &[u8], bytes: u64) {
         let mut state = self.lock();
         if let Some(offer) = state.offers.iter_mut().find(|offer| offer.path == path) {

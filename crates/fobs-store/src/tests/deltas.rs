@@ -23,7 +23,7 @@ struct Play<'p> {
     terms: Terms,
     /// Data of a chunk, bytes.
     data_max: usize,
-    /// Ends after so many chunks.
+    /// Ends after this number of chunks.
     chunks: usize,
     /// Called with the number of each chunk before it is stored.
     between: &'p mut dyn FnMut(usize),
@@ -169,7 +169,7 @@ fn expect_equal(world: &World) {
 
 const LEN: usize = 3_000_000;
 
-/// With so many writes of 4 kB.
+/// With this number of writes of 4 kB.
 fn scattered(old: &[u8], writes: usize) -> Vec<u8> {
     let mut new = old.to_vec();
     for write in 0..writes {
