@@ -39,8 +39,9 @@ impl Identity {
         for number in [stat.st_ino, stat.st_ctime as u64, stat.st_ctime_nsec] {
             hasher.update(&number.to_le_bytes());
         }
-        let mark = hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes);
-        Identity { inode: mark, ..Identity::of(stat) }
+        // 32 bits: a listing carries them for each file, and nothing compresses them.
+        let mark = hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u32::from_le_bytes);
+        Identity { inode: mark.into(), ..Identity::of(stat) }
     }
 
     fn bytes(&self) -> [u8; 28] {
