@@ -96,9 +96,8 @@ pub struct KeygenArgs {
     pub out: Option<PathBuf>,
 
     /// Print the public key of a key that exists, and make none: the default one, or that in FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", conflicts_with = "out",
-          value_hint = ValueHint::FilePath)]
-    pub show: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "out", value_hint = ValueHint::FilePath)]
+    pub show: Option<Option<PathBuf>>,
 
     /// Print a line that lets the key store new names only: for backups that its owner cannot destroy
     #[arg(long)]

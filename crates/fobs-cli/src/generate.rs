@@ -20,9 +20,9 @@ const NAME: &str = "fobs";
 /// # Errors
 /// Those of [`fobs::keygen`] and [`fobs::show_key`], and `FileIo` if the public key cannot be printed.
 pub fn key(args: &KeygenArgs) -> Result<()> {
-    let key = match args.show.as_deref() {
+    let key = match &args.show {
         None => fobs::keygen(args.out.as_deref())?,
-        Some(path) => fobs::show_key((!path.as_os_str().is_empty()).then_some(path))?,
+        Some(path) => fobs::show_key(path.as_deref())?,
     };
     let right = args.for_upload.then_some(Access::AppendOnly);
     let comment = args.comment.clone().unwrap_or_else(fobs::comment_here);

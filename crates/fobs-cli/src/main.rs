@@ -26,6 +26,7 @@ mod push;
 mod resolve;
 mod serve;
 mod signals;
+mod spelling;
 mod sync;
 mod systemd;
 mod top;
@@ -33,6 +34,7 @@ mod units;
 mod usage;
 
 use fobs::location;
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -114,10 +116,9 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
     let reporter = match &caller {
         Caller::User => {
             let name = args.paths.first().map(|source| location::file_name(source)).unwrap_or_default();
-            {
-                let said = &args.chosen.program;
-                output::of_copy(said.json, said.quiet, said.verbose, &name)
-            }
+            let (said, chosen) = (&args.chosen.program, &args.chosen);
+            let limit = chosen.limit.map_or(chosen.options.rate_limit, |limit| limit.bits_per_second);
+            output::of_copy(said.json, said.quiet, said.verbose, &name, limit)
         }
         Caller::FarUser(_) => output::of_far_copy(),
     };
@@ -149,9 +150,7 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
         (code, _, Caller::FarUser(_)) => code,
         (code, Err(error), Caller::User) => {
             output::complain(error);
-            if let (ErrorKind::Ssh | ErrorKind::Connect | ErrorKind::Usage, Some(hint)) =
-                (error.kind, location::mistaken(&args.paths, |name| std::fs::symlink_metadata(name).is_ok()))
-            {
+            if let Some(hint) = hint(error.kind, &args.paths) {
                 output::note(&hint);
             }
             code
@@ -161,6 +160,17 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
             ended(&reported);
             code
         }
+    }
+}
+
+/// What was probably meant by the names of a copy that failed.
+fn hint(kind: ErrorKind, paths: &[OsString]) -> Option<String> {
+    match kind {
+        ErrorKind::Ssh | ErrorKind::Connect | ErrorKind::Usage => {
+            location::mistaken(paths, |name| std::fs::symlink_metadata(name).is_ok())
+        }
+        ErrorKind::NoSource => location::unexpanded(paths),
+        _ => None,
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use fobs::options::unitless_rate;
+
 /// End of every error about a rate.
 const RATE_FORMS: &str = "write it like 100M or 10Gbit (bits per second) or 64MiB (bytes per second)";
 /// End of every error about a size.
@@ -14,9 +16,10 @@ const DECIMAL_PLACES_MAX: usize = 18;
 /// Parses a rate; bits per second.
 ///
 /// A plain number and the units `k M G T` (1000) and `Ki Mi Gi Ti` (1024), alone or with `bit` or `b`, count
-/// bits; with `B` they count bytes. `/s` or `ps` may follow. Zero is refused.
+/// bits; with `B` they count bytes. `/s` or `ps` may follow. Zero is refused, and a small number alone.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
-    parse(text, rate_unit, RATE_FORMS)
+    let rate = parse(text, rate_unit, RATE_FORMS)?;
+    if split_number(text.trim()).1.is_empty() { unitless_rate(rate) } else { Ok(rate) }
 }
 
 /// Parses a size; bytes. Units as in [`parse_rate`], without the bits. Zero is refused.
@@ -163,7 +166,7 @@ mod tests {
     #[test]
     fn rates_are_parsed() {
         let table: [(&str, u64); 24] = [
-            ("1", 1),
+            ("1bit", 1),
             ("100000", 100_000),
             ("100M", 100_000_000),
             ("100m", 100_000_000),
@@ -190,6 +193,15 @@ mod tests {
         ];
         for (text, bits) in table {
             assert_eq!(parse_rate(text), Ok(bits), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_small_rate_without_a_unit_is_a_mistake() {
+        for text in ["1", "100", " 50 ", "2.5", "99999"] {
+            let sentence = parse_rate(text).expect_err(text);
+            let whole = text.trim().split('.').next().unwrap();
+            assert!(sentence.contains(&format!("write {whole}Mbit, or {whole}bit")), "{sentence}");
         }
     }
 

@@ -9,6 +9,8 @@ use fobs::{Error, ErrorKind};
 
 use crate::{exit, output};
 
+mod tips;
+
 /// Prints the requested help or the error; returns the exit code.
 pub fn report(error: &clap::Error) -> u8 {
     match error.kind() {
@@ -22,7 +24,7 @@ pub fn report(error: &clap::Error) -> u8 {
             let _ = error.print();
             ErrorKind::Usage.exit_code()
         }
-        _ => refuse(&Error::new(ErrorKind::Usage, sentence(&error.render().to_string()))),
+        _ => refuse(&Error::new(ErrorKind::Usage, sentence(error))),
     }
 }
 
@@ -43,23 +45,21 @@ fn has_json(words: impl Iterator<Item = OsString>) -> bool {
     words.take_while(|word| word != "--").any(|word| word == "--json")
 }
 
-/// One sentence from clap's paragraphs: the error, its tips, and a reference to the help.
-pub fn sentence(rendered: &str) -> String {
+/// One sentence from clap's paragraphs: the error, what was probably meant, and a reference to the help.
+pub fn sentence(error: &clap::Error) -> String {
+    let rendered = error.render().to_string();
     let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut parts = Vec::new();
-    let mut help = "'fobs --help'".to_owned();
-    for (index, paragraph) in rendered.split("\n\n").map(joined).enumerate() {
-        if index == 0 {
-            parts.push(paragraph.strip_prefix("error: ").unwrap_or(&paragraph).to_owned());
-        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
-            parts.push(tip.to_owned());
-        } else if let Some(usage) = paragraph.strip_prefix("Usage: fobs ") {
-            // The first word is the subcommand, unless it is a placeholder.
-            let command =
-                usage.split(' ').next().filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
-            help = command.map_or(help, |command| format!("'fobs {command} --help'"));
-        }
-    }
+    let paragraphs: Vec<String> = rendered.split("\n\n").map(joined).collect();
+    // The first word is the subcommand, unless it is a placeholder.
+    let command = paragraphs
+        .iter()
+        .find_map(|paragraph| paragraph.strip_prefix("Usage: fobs "))
+        .and_then(|usage| usage.split(' ').next())
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+    let what = paragraphs.first().map_or("", String::as_str);
+    let mut parts = vec![what.strip_prefix("error: ").unwrap_or(what).to_owned()];
+    parts.extend(tips::of(error, command));
+    let help = command.map_or("'fobs --help'".to_owned(), |command| format!("'fobs {command} --help'"));
     format!("{}; see {help}", parts.join("; "))
 }
 
@@ -72,8 +72,21 @@ mod tests {
     #[test]
     fn errors_are_one_sentence() {
         let table = [
-            ("cp --unknown a b:", "unexpected argument '--unknown' found; "),
-            ("cp --rat 5 a b:", "unexpected argument '--rat' found; a similar argument exists: '--rate'; "),
+            ("cp --unknown a b:", "unexpected argument '--unknown' found; see 'fobs cp --help'"),
+            ("cp --rat 5 a b:", "unexpected argument '--rat' found; did you mean '--rate'?; see"),
+            (
+                "cp -a a b:",
+                "unexpected argument '-a' found; -rp copies a tree with modes and times, and fobs sync -a",
+            ),
+            ("cp --archive a b:", "unexpected argument '--archive' found; -rp copies a tree"),
+            ("cp -R a b:", "unexpected argument '-R' found; it is -r here; see"),
+            ("cp --delete a b:", "unexpected argument '--delete' found; fobs sync has it; see"),
+            ("cp -u a b:", "unexpected argument '-u' found; fobs sync has it; see"),
+            ("sync --known-host a b c:", "did you mean '--known-hosts'?; see"),
+            ("help sny", "unrecognized subcommand 'sny'; did you mean 'sync'?; see"),
+            ("scp a b:", "unrecognized subcommand 'scp'; did you mean 'cp'?; see"),
+            ("rsync -a a b:", "unrecognized subcommand 'rsync'; did you mean 'sync'?; see"),
+            ("list", "unrecognized subcommand 'list'; see 'fobs --help'"),
             ("cp -r", "the following required arguments were not provided: <PATH>...; see 'fobs cp --help'"),
             (
                 "cp --rate 10Q a b:",
@@ -92,13 +105,13 @@ mod tests {
             ),
             ("cp --packet-size 9 a b:", "a packet carries 512 to 65000 bytes"),
             ("serve --root x", "not provided: --authorized-keys <FILE>; see 'fobs serve --help'"),
-            ("copy a b:", "unrecognized subcommand 'copy'; "),
+            ("copy a b:", "unrecognized subcommand 'copy'; did you mean 'cp'?; see"),
             ("--bad", "unexpected argument '--bad' found; see 'fobs --help'"),
         ];
         for (words, expected) in table {
             let words_of = ["fobs"].into_iter().chain(words.split(' '));
             let error = Cli::try_parse_from(words_of).expect_err(words);
-            let sentence = sentence(&error.render().to_string());
+            let sentence = sentence(&error);
             assert!(sentence.contains(expected), "{words}: {sentence}");
             assert!(!sentence.contains('\n') && !sentence.contains("error:"), "{words}: {sentence}");
             assert!(sentence.contains("; see 'fobs "), "{words}: {sentence}");

@@ -18,10 +18,11 @@ pub fn parse(argument: &OsStr) -> Result<Location> {
     let parsed = match bytes {
         b"" => Err("the name is empty; give a path or host:path".to_owned()),
         b"-" => return Ok(Location::Stdio),
-        _ => match (scheme(bytes), host_colon(bytes)) {
-            (Some((carrier, rest)), _) => url(carrier, rest),
-            (None, Some(colon)) => host_and_path(&bytes[..colon], &bytes[colon + 1..]),
-            (None, None) => return Ok(Location::Local(PathBuf::from(argument))),
+        _ => match (scheme(bytes), foreign(bytes), host_colon(bytes)) {
+            (Some((carrier, rest)), ..) => url(carrier, rest),
+            (None, Some(refusal), _) => Err(refusal),
+            (None, None, Some(colon)) => host_and_path(&bytes[..colon], &bytes[colon + 1..]),
+            (None, None, None) => return Ok(Location::Local(PathBuf::from(argument))),
         },
     };
     parsed.map(Location::Remote).map_err(|why| usage(format!("{}: {why}", argument.to_string_lossy())))
@@ -141,6 +142,53 @@ fn scheme(bytes: &[u8]) -> Option<(Carrier, &[u8])> {
     SCHEMES.iter().find_map(|(prefix, carrier)| Some((*carrier, bytes.strip_prefix(*prefix)?)))
 }
 
+/// Why a URL of another program, or a password in front of the host, is none of ours.
+fn foreign(bytes: &[u8]) -> Option<String> {
+    const WRITE: &str = "write host:path (over ssh), ssh://host:port/path or fobs://host/path";
+    let colon = host_colon(bytes)?;
+    let (before, after) = (&bytes[..colon], &bytes[colon + 1..]);
+    if after.starts_with(b"//")
+        && before.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
+    {
+        let refusal = match before.to_ascii_lowercase().as_slice() {
+            b"http" | b"https" | b"ftp" | b"ftps" => "a web address is fetched with curl or wget".to_owned(),
+            b"rsync" => format!("rsync's daemon speaks another protocol: {WRITE}"),
+            b"s3" | b"gs" | b"az" | b"azure" | b"b2" | b"swift" => {
+                "object stores are not reached: use rclone, or run fobs on a host that has them mounted"
+                    .to_owned()
+            }
+            b"sftp" => format!("fobs runs on both hosts and speaks no SFTP: {WRITE}"),
+            b"ssh" | b"scp" | b"fobs" => format!("a scheme is written in small letters: {WRITE}"),
+            b"file" => "leave out file:// and give the path alone".to_owned(),
+            // A host of one word whose path begins with two slashes.
+            _ => return None,
+        };
+        return Some(refusal);
+    }
+    let end = after.iter().position(|&byte| byte == b'/').unwrap_or(after.len());
+    let at = after[..end].iter().position(|&byte| byte == b'@')?;
+    let is_host = !before.contains(&b'@') && after[at + 1..end].contains(&b':');
+    is_host.then(|| {
+        "a password in front of a host would be seen by every user of this one: ssh asks for it, or uses a key; \
+         write user@host:path"
+            .to_owned()
+    })
+}
+
+/// What to add to an error about a source that is not there: braces are the shell's, of this host.
+pub fn unexpanded(arguments: &[OsString]) -> Option<String> {
+    let braced = arguments.iter().find(|argument| {
+        let bytes = argument.as_bytes();
+        let open = bytes.iter().position(|&byte| byte == b'{');
+        let close = bytes.iter().rposition(|&byte| byte == b'}');
+        open.zip(close).is_some_and(|(open, close)| open < close && bytes[open..close].contains(&b','))
+    })?;
+    let shown = braced.to_string_lossy();
+    Some(format!(
+        "braces are not expanded on the other host: without quotes, the shell here expands '{shown}'"
+    ))
+}
+
 /// Position of the colon between host and path; `None` for a local path. As in scp, a name is local with a
 /// slash before the colon or with a colon at its start; an address in brackets may contain colons.
 fn host_colon(bytes: &[u8]) -> Option<usize> {
@@ -250,6 +298,9 @@ fn checked_user(user: Vec<u8>) -> std::result::Result<String, String> {
 
 fn checked_word(word: Vec<u8>, what: &str) -> std::result::Result<String, String> {
     let word = String::from_utf8(word).map_err(|_| format!("the {what} is not UTF-8"))?;
+    if what == "user name" && word.contains(':') {
+        return Err("a password cannot be part of the address: ssh asks for it, or uses a key".to_owned());
+    }
     if word.starts_with('-') {
         return Err(format!("a {what} cannot start with '-': ssh would take it for an option"));
     }

@@ -110,14 +110,14 @@ def _texts(name: str, value: Any) -> list[str]:
             raise _bad(name, value, "give True or False")
         return ["true" if value else "false"]
     if name == "rate":
-        return [str(_amount(name, value, bits=True))]
+        return [_rate(name, value)]
     if name == "memory":
         return [str(_amount(name, value, bits=False))]
     if name == "timeout":
         return [str(seconds(name, value))]
     if name == "min_rate":
         rate, over = _rate_and_time(name, value)
-        return [f"{_amount(name, rate, bits=True)}/{seconds(name, over)}"]
+        return [f"{_rate(name, rate)}/{seconds(name, over)}"]
     if name in _COUNTS:
         return [str(_whole(name, value))]
     if name in _PATHS:
@@ -160,6 +160,13 @@ def _whole(name: str, value: Any) -> int:
     if number != int(number) or number < 0:
         raise _bad(name, value, "give a whole number, 0 or more")
     return int(number)
+
+
+def _rate(name: str, value: Any) -> str:
+    """In bits per second; with a unit where one was given, for a small number alone is a mistake."""
+    bits = _amount(name, value, bits=True)
+    has_unit = isinstance(value, str) and value.strip()[-1:].isalpha()
+    return f"{bits}bit" if has_unit else str(bits)
 
 
 def _amount(name: str, value: Any, bits: bool) -> int:

@@ -168,7 +168,11 @@ impl fmt::Debug for Identity {
 
 fn cannot_save(path: &Path, error: &io::Error) -> Error {
     let message = if error.kind() == io::ErrorKind::AlreadyExists {
-        format!("{} exists and is not overwritten: move it away first, or name another file", path.display())
+        let path = path.display();
+        format!(
+            "{path} exists and is not overwritten: fobs keygen --show {path} prints its line; for another key name \
+             another file (--out FILE)"
+        )
     } else {
         format!("cannot save the identity {}: {error}; name a file that can be written", path.display())
     };

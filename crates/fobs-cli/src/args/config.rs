@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 /// Examples of `fobs config`.
 pub const CONFIG_EXAMPLES: &str = "\
 Examples:
+  fobs config                                  what is set, and where
   fobs config --path                           which files are read
   fobs config --why host:                      what copies over SSH to host use
   fobs config --why fobs://host                the same for a daemon";
@@ -19,8 +20,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = CONFIG_EXAMPLES, args_override_self = true)]
 pub struct ConfigArgs {
-    /// Print each effective value and its origin: a file and line, a variable, or the default
-    #[arg(long, required_unless_present = "path")]
+    /// Print every key, set or not, with its value and origin: a file and line, a variable, or the default
+    #[arg(long)]
     pub why: bool,
 
     /// Print the files that are read, the one with the highest precedence first

@@ -5,6 +5,7 @@ use fobs::options::flag::{CommandName, Names};
 
 use super::file::Value;
 use crate::flags::{self, Row, Shape};
+use crate::spelling::nearest;
 
 /// Subcommands whose options can have defaults.
 pub const COMMANDS: [(&str, CommandName); 3] =
@@ -15,9 +16,6 @@ const OF_ONE_RUN: [&str; 4] = ["dir", "seconds", "help", "version"];
 
 /// Largest value of an option that is counted.
 const COUNT_MAX: usize = 9;
-
-/// How many changed letters make a name a misspelling of another.
-const TYPING_ERRORS_MAX: usize = 2;
 
 /// An option that can have a default.
 #[derive(Debug, Clone)]
@@ -131,14 +129,4 @@ pub fn unknown(name: &str, keys: &[Key]) -> String {
         Some(meant) => format!("there is no key {name:?}; did you mean {meant:?}?"),
         None => format!("there is no key {name:?}; 'fobs config --why' lists them all"),
     }
-}
-
-/// The name that `typed` is probably a misspelling of.
-pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = typed.to_ascii_lowercase().replace('_', "-");
-    names
-        .map(|name| (strsim::damerau_levenshtein(&plain, name), name))
-        .filter(|(errors, name)| *errors <= TYPING_ERRORS_MAX && *errors < name.len().min(plain.len()))
-        .min_by_key(|(errors, _)| *errors)
-        .map(|(_, name)| name)
 }

@@ -19,7 +19,7 @@ use fobs::{Error, ErrorKind};
 
 use crate::args::{self, Cli};
 use crate::flags::Shape;
-use crate::{resolve, usage};
+use crate::{output, resolve, usage};
 use hosts::Target;
 use keys::Key;
 use sources::{Places, Setting};
@@ -43,10 +43,14 @@ pub enum Refusal {
 /// # Errors
 /// The first mistake in it or in the configuration.
 pub fn parse() -> Result<Cli, Refusal> {
-    parse_with(std::env::args_os().collect(), &Places::of_this_process)
+    parse_with(std::env::args_os().collect(), &Places::of_this_process, &|notice| output::note(notice))
 }
 
-fn parse_with(mut words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<Cli, Refusal> {
+fn parse_with(
+    mut words: Vec<OsString>,
+    places: &dyn Fn() -> Places,
+    tell: &dyn Fn(&str),
+) -> Result<Cli, Refusal> {
     if let [_, command, letter] = words.as_mut_slice()
         && command == "sync"
         && letter == "-h"
@@ -60,6 +64,7 @@ fn parse_with(mut words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<C
     let program = definition();
     let typed = program.clone().try_get_matches_from(&words).map_err(Refusal::Parser)?;
     let defaults = defaults(&program, (name, command), &typed, places).map_err(Refusal::Configuration)?;
+    defaults.notices.iter().for_each(|notice| tell(notice));
     let (before, after) = (defaults.before.concat(), defaults.after.concat());
     let mut all = words.clone();
     let end = all.iter().position(|word| word == "--").unwrap_or(all.len());
@@ -105,6 +110,8 @@ struct Defaults {
     after: Vec<Vec<String>>,
     /// What they were made from.
     settings: Vec<Setting>,
+    /// What to tell the user beside.
+    notices: Vec<String>,
 }
 
 impl Defaults {
@@ -134,7 +141,7 @@ fn defaults(
             Target::of_locations(locations.map(OsString::as_os_str))
         }
     };
-    let mut defaults = Defaults::default();
+    let mut defaults = Defaults { notices: sources.notices().cloned().collect(), ..Defaults::default() };
     let keys = keys::of(command_name);
     for setting in sources.effective(&target) {
         let Some(key) = keys.iter().find(|key| key.name == setting.key) else { continue };
@@ -193,7 +200,7 @@ fn check(program: &Command, words: &[String]) -> Result<(), String> {
 
 /// The parser's message without its reference to the help.
 fn sentence(error: &clap::Error) -> String {
-    let whole = usage::sentence(&error.render().to_string());
+    let whole = usage::sentence(error);
     whole.rsplit_once("; see '").map_or(whole.clone(), |(before, _)| before.to_owned())
 }
 

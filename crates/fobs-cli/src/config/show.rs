@@ -11,6 +11,7 @@ use super::sources::{Places, fits};
 use super::{check, definition};
 use crate::args::config::ConfigArgs;
 use crate::flags::Shape;
+use crate::output;
 
 /// Runs `fobs config`.
 ///
@@ -18,11 +19,17 @@ use crate::flags::Shape;
 /// `Usage` for a mistake in the configuration or the host, `FileIo` if the answer cannot be printed.
 pub fn run(args: &ConfigArgs) -> Result<()> {
     let places = Places::of_this_process();
-    let text = match (args.path, &args.host) {
-        (true, _) => files(&places),
-        (false, None) => values(&places, &Target::default())?,
-        (false, Some(host)) => values(&places, &Target::of_host(host)?)?,
+    let text = if args.path {
+        files(&places)
+    } else {
+        let target =
+            args.host.as_ref().map_or_else(|| Ok(Target::default()), |host| Target::of_host(host))?;
+        let rows = if args.why { Rows::All } else { Rows::Set };
+        values(&places, &target, rows)?
     };
+    if text.is_empty() {
+        output::note("nothing is set; fobs config --why lists every key, fobs config --path the files");
+    }
     match io::stdout().write_all(text.as_bytes()) {
         // A closed pipe is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -41,18 +48,31 @@ fn files(places: &Places) -> String {
     places.files().map(line).collect()
 }
 
-/// A line for each key: its name, its value, its origin.
-pub fn values(places: &Places, target: &Target) -> Result<String> {
+/// Which keys are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// Those that are set somewhere.
+    Set,
+    /// All.
+    All,
+}
+
+/// A line for each key: its name, its value, its origin. Here, a variable that sets nothing is a mistake.
+pub fn values(places: &Places, target: &Target, which: Rows) -> Result<String> {
     let program = definition();
     let keys = keys::all();
     let sources = places.read(&keys, |words| check(&program, words))?;
+    if let Some(mistake) = sources.misspelt().first() {
+        return Err(Error::new(ErrorKind::Usage, mistake.clone()));
+    }
+    sources.notices().for_each(|notice| output::note(notice));
     let effective = sources.effective(target);
     let mut rows = Vec::new();
     for key in keys.iter().filter(|key| fits(key, target.carrier)) {
         let setting = effective.iter().find(|setting| setting.key == key.name);
-        rows.push(match setting {
-            Some(setting) => [key.name.to_owned(), shown(&setting.value), setting.origin.to_string()],
-            None => [key.name.to_owned(), default(key), "default".to_owned()],
+        rows.extend(match setting {
+            Some(setting) => Some([key.name.to_owned(), shown(&setting.value), setting.origin.to_string()]),
+            None => (which == Rows::All).then(|| [key.name.to_owned(), default(key), "default".to_owned()]),
         });
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

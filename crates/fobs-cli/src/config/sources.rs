@@ -13,11 +13,14 @@ use fobs::{Error, ErrorKind, Result};
 use super::file::{self, Entry, FILE_BYTES_MAX, Value};
 use super::hosts::Target;
 use super::keys::{self, Key};
+use crate::spelling::nearest;
 
 /// The file of the host's administrator.
 const SYSTEM_FILE: &str = "/etc/fobs/config.toml";
 /// A variable that names another file in place of the user's.
 const FILE_VARIABLE: &str = "FOBS_CONFIG";
+/// A variable that names another file in place of the host's.
+const SYSTEM_FILE_VARIABLE: &str = "FOBS_SYSTEM_CONFIG";
 /// Most entries of a file: each is checked before anything starts.
 const ENTRIES_MAX: usize = 4096;
 
@@ -85,6 +88,17 @@ struct Layer {
 #[derive(Debug, Default)]
 pub struct Sources {
     layers: Vec<Layer>,
+    /// A sentence for each variable that sets nothing and is nearly a key's.
+    misspelt: Vec<String>,
+    /// A sentence for each file that may not be read.
+    left_out: Vec<String>,
+}
+
+/// Whose file it is: nobody's command ends because of what the host's administrator keeps to himself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    User,
+    Host,
 }
 
 impl Places {
@@ -97,7 +111,7 @@ impl Places {
         let named = variable(FILE_VARIABLE).map(PathBuf::from);
         Places {
             user: named.or_else(|| base.map(|base| base.join("fobs/config.toml"))),
-            system: PathBuf::from(SYSTEM_FILE),
+            system: variable(SYSTEM_FILE_VARIABLE).map_or_else(|| PathBuf::from(SYSTEM_FILE), PathBuf::from),
             variables: std::env::vars_os().collect(),
             home,
         }
@@ -105,7 +119,12 @@ impl Places {
 
     /// The files, the one with the highest precedence first.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        self.user.iter().map(PathBuf::as_path).chain([self.system.as_path()])
+        self.owned_files().map(|(_, path)| path)
+    }
+
+    fn owned_files(&self) -> impl Iterator<Item = (Owner, &Path)> {
+        let of_user = self.user.iter().map(|path| (Owner::User, path.as_path()));
+        of_user.chain([(Owner::Host, self.system.as_path())])
     }
 
     /// Reads everything. `check` is the option's own check of its value.
@@ -117,9 +136,10 @@ impl Places {
         keys: &[Key],
         check: impl Fn(&[String]) -> std::result::Result<(), String>,
     ) -> Result<Sources> {
-        let mut layers = vec![Layer { pattern: None, settings: self.environment(keys)? }];
-        for path in self.files() {
-            let Some(text) = read_trusted(path)? else { continue };
+        let (mut misspelt, mut left_out) = (Vec::new(), Vec::new());
+        let mut layers = vec![Layer { pattern: None, settings: self.environment(keys, &mut misspelt)? }];
+        for (owner, path) in self.owned_files() {
+            let Some(text) = read_trusted(path, owner, &mut left_out)? else { continue };
             let document = file::parse(&text).map_err(|problem| {
                 usage(format!("{}:{}: {}", path.display(), problem.line, problem.message))
             })?;
@@ -148,25 +168,22 @@ impl Places {
                 .and_then(|words| check(&words));
             checked.map_err(|why| usage(format!("{}: {why}", setting.origin)))?;
         }
-        Ok(Sources { layers })
+        Ok(Sources { layers, misspelt, left_out })
     }
 
-    fn environment(&self, keys: &[Key]) -> Result<Vec<Setting>> {
+    fn environment(&self, keys: &[Key], notices: &mut Vec<String>) -> Result<Vec<Setting>> {
         let mut settings = Vec::new();
         for (variable, value) in &self.variables {
-            let Some(name) =
-                variable.to_str().filter(|name| name.starts_with("FOBS_") && *name != FILE_VARIABLE)
-            else {
-                continue;
+            let is_of_ours = |name: &&str| {
+                name.starts_with("FOBS_") && ![FILE_VARIABLE, SYSTEM_FILE_VARIABLE].contains(name)
             };
+            let Some(name) = variable.to_str().filter(is_of_ours) else { continue };
             let Some(key) = keys.iter().find(|key| key.variable() == name) else {
-                match misspelt(name, keys) {
-                    Some(meant) => {
-                        let message = format!("the variable {name} sets nothing; did you mean {meant}?");
-                        return Err(usage(message));
-                    }
-                    None => continue,
-                }
+                let meant = misspelt(name, keys);
+                notices.extend(
+                    meant.map(|meant| format!("the variable {name} sets nothing; did you mean {meant}?")),
+                );
+                continue;
             };
             let text = value.to_str().ok_or_else(|| usage(format!("the variable {name} is not UTF-8")))?;
             if text.is_empty() {
@@ -203,6 +220,16 @@ impl Places {
 }
 
 impl Sources {
+    /// What is left out, though the user may count on it: a sentence each.
+    pub fn notices(&self) -> impl Iterator<Item = &String> {
+        self.misspelt.iter().chain(&self.left_out)
+    }
+
+    /// A sentence for each variable that sets nothing and is nearly a key's.
+    pub fn misspelt(&self) -> &[String] {
+        &self.misspelt
+    }
+
     /// What holds for a target: of each key the first value, by precedence.
     pub fn effective(&self, target: &Target) -> Vec<&Setting> {
         let mut found: Vec<&Setting> = Vec::new();
@@ -224,17 +251,17 @@ pub fn fits(key: &Key, carrier: Option<Carrier>) -> bool {
     key.carrier.is_none_or(|of_one| carrier.is_none_or(|carrier| carrier == of_one))
 }
 
-/// The variable that was meant. Other programs' variables may begin with FOBS_, too: only a misspelling is a
-/// mistake.
+/// The variable that was meant. Other programs' variables may begin with FOBS_, too: only a misspelling is
+/// told.
 fn misspelt(name: &str, keys: &[Key]) -> Option<String> {
     let rest = name.strip_prefix("FOBS_")?;
-    let meant = keys::nearest(rest, keys.iter().map(|key| key.name))?;
+    let meant = nearest(rest, keys.iter().map(|key| key.name))?;
     keys.iter().find(|key| key.name == meant).map(Key::variable)
 }
 
-/// The text of a file; `None` if it does not exist. A file can name programs to run, so only its user and
-/// root may be able to write it, as ssh requires of its own.
-fn read_trusted(path: &Path) -> Result<Option<String>> {
+/// The text of a file; `None` if it does not exist, or if it is the host's and may not be read. A file can
+/// name programs to run, so only its user and root may be able to write it, as ssh requires of its own.
+fn read_trusted(path: &Path, owner: Owner, notices: &mut Vec<String>) -> Result<Option<String>> {
     let failed = |why: String| usage(format!("cannot use {}: {why}", path.display()));
     if path == Path::new("/dev/null") {
         return Ok(None);
@@ -244,6 +271,10 @@ fn read_trusted(path: &Path) -> Result<Option<String>> {
         Err(error)
             if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
         {
+            return Ok(None);
+        }
+        Err(error) if owner == Owner::Host && error.kind() == std::io::ErrorKind::PermissionDenied => {
+            notices.push(format!("{} may not be read by this user and is left out", path.display()));
             return Ok(None);
         }
         Err(error) => return Err(failed(error.to_string())),

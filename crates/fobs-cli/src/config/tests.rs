@@ -41,7 +41,7 @@ impl World {
 
     fn cp(&self, line: &str) -> Result<CpArgs, Refusal> {
         let words = ["fobs", "cp"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
-        parse_with(words, &|| self.places()).map(|cli| match cli.command {
+        parse_with(words, &|| self.places(), &|_| ()).map(|cli| match cli.command {
             args::Command::Cp(copy) => *copy,
             other => panic!("{other:?}"),
         })
@@ -50,7 +50,7 @@ impl World {
     #[track_caller]
     fn sync(&self, line: &str) -> SyncArgs {
         let words = ["fobs", "sync"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
-        match parse_with(words, &|| self.places())
+        match parse_with(words, &|| self.places(), &|_| ())
             .unwrap_or_else(|refusal| panic!("{line}: {refusal:?}"))
             .command
         {
@@ -156,7 +156,7 @@ fn a_sync_takes_the_way_to_its_host_but_no_rule() {
     assert!(!options.compress && !options.fsync);
     let fixed = World::new("cc = 'fixed'\n", "");
     let words = ["fobs", "sync", "-a", "a", "h:"].map(OsString::from).to_vec();
-    match parse_with(words, &|| fixed.places()) {
+    match parse_with(words, &|| fixed.places(), &|_| ()) {
         Err(Refusal::Configuration(error)) => assert!(error.message.contains("defaults in effect: cc")),
         other => panic!("{other:?}"),
     }
@@ -202,7 +202,6 @@ fn mistakes_name_their_place_and_the_remedy() {
         assert!(why.starts_with(expected), "{text:?}: {why}");
     }
     for (name, value, expected) in [
-        ("FOBS_RTAE", "1M", "the variable FOBS_RTAE sets nothing; did you mean FOBS_RATE?"),
         ("FOBS_COMPRESS", "maybe", "FOBS_COMPRESS: compress takes true or false, not \"maybe\""),
         ("FOBS_RATE", "1Q", "FOBS_RATE: invalid value '1Q' for '--rate <RATE>'"),
     ] {
@@ -210,6 +209,19 @@ fn mistakes_name_their_place_and_the_remedy() {
         assert!(why.starts_with(expected), "{name}: {why}");
     }
     World::new("", "").with("FOBS_SOMETHING_ELSE", "1").good("a h:");
+}
+
+#[test]
+fn a_variable_that_is_nearly_a_key_is_told_and_changes_nothing() {
+    let world = World::new("", "").with("FOBS_RTAE", "1M").with("FOBS_SOMETHING_ELSE", "1");
+    let told = std::cell::RefCell::new(Vec::new());
+    let words = ["fobs", "cp", "a", "h:"].map(OsString::from).to_vec();
+    parse_with(words, &|| world.places(), &|notice| told.borrow_mut().push(notice.to_owned()))
+        .expect("valid");
+    let sentence = "the variable FOBS_RTAE sets nothing; did you mean FOBS_RATE?";
+    assert_eq!(told.into_inner(), [sentence]);
+    let error = show::values(&world.places(), &Target::default(), show::Rows::Set).expect_err("fobs config");
+    assert_eq!(error.message, sentence);
 }
 
 #[test]
@@ -242,7 +254,7 @@ fn help_needs_no_configuration() {
 fn why_names_value_and_origin_of_every_key() {
     let world = World::new("rate = '1M'\n[host.h]\nssh-option = ['A=1']\n", "").with("FOBS_COMPRESS", "yes");
     let target = Target::of_host("h:".as_ref()).expect("a host");
-    let text = show::values(&world.places(), &target).expect("valid");
+    let text = show::values(&world.places(), &target, show::Rows::All).expect("valid");
     let text = text.replace(&world.directory.path().display().to_string(), "D");
     let row = |name: &str| {
         let line = text.lines().find(|line| line.split(' ').next() == Some(name)).unwrap_or_default();
@@ -254,6 +266,8 @@ fn why_names_value_and_origin_of_every_key() {
     assert_eq!(row("cc"), "cc \"auto\" default");
     assert_eq!(row("known-hosts"), "", "over SSH it has no meaning");
     assert_eq!(text.lines().count(), keys::all().len() - 1);
+    let set = show::values(&world.places(), &target, show::Rows::Set).expect("valid");
+    assert_eq!(set.lines().count(), 3, "{set}");
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn sample(row: Row) -> &'static str {
         "rsync-path" => "sudo rsync",
         "info" => "name2",
         "max-size" | "min-size" => "4k",
+        "rate" => "2.5Mbit",
         _ => "8192",
     }
 }

@@ -52,7 +52,7 @@ pub fn read<T: Default + 'static>(
     Ok(match takes {
         Takes::Rate(set) => {
             let rate = parse_rate(text)?;
-            reading(rate.to_string(), Arc::new(move |it| set(it, rate)))
+            reading(format!("{rate}bit"), Arc::new(move |it| set(it, rate)))
         }
         Takes::Size(sizes, set) => {
             let size = parse_size(text)?;
@@ -74,7 +74,7 @@ pub fn read<T: Default + 'static>(
         }
         Takes::MinRate(set) => {
             let least = parse_min_rate(text)?;
-            let shown = format!("{}/{}s", least.bits_per_second, least.over.as_secs());
+            let shown = format!("{}bit/{}s", least.bits_per_second, least.over.as_secs());
             reading(shown, Arc::new(move |it| set(it, least)))
         }
         Takes::Moment(set) => {

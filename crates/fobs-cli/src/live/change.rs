@@ -48,7 +48,7 @@ impl FromStr for Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Rate(Some(bits)) => write!(f, "rate={bits}"),
+            Change::Rate(Some(bits)) => write!(f, "rate={bits}bit"),
             Change::Rate(None) => f.write_str("rate=none"),
             Change::Priority(priority) => write!(f, "priority={priority}"),
             Change::Pause => f.write_str("pause"),

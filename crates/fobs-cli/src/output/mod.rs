@@ -34,8 +34,9 @@ pub trait Reporter: EventSink {
     }
 }
 
-/// The reporter of `fobs cp` for its `--json`, `-q` and `-v`; `name` is that of its first source.
-pub fn of_copy(json: bool, quiet: bool, verbose: u8, name: &[u8]) -> Arc<dyn Reporter> {
+/// The reporter of `fobs cp` for its `--json`, `-q` and `-v`; `name` is that of its first source, `limit` the
+/// user's own of the rate, bits per second.
+pub fn of_copy(json: bool, quiet: bool, verbose: u8, name: &[u8], limit: Option<u64>) -> Arc<dyn Reporter> {
     if json {
         return Arc::new(Json::new(io::stdout()));
     }
@@ -45,7 +46,8 @@ pub fn of_copy(json: bool, quiet: bool, verbose: u8, name: &[u8]) -> Arc<dyn Rep
         (false, _) => Detail::Files,
     };
     let progress = !quiet && io::stderr().is_terminal();
-    Arc::new(Person::new(io::stderr(), detail, progress.then(|| progress::Bar::new(name))))
+    let bar = progress.then(|| progress::Bar::new(name));
+    Arc::new(Person::new(io::stderr(), detail, bar).limited(limit))
 }
 
 /// The sink of a command that shows notices only, each as a line on standard error.

@@ -1,4 +1,5 @@
-//! The progress line on a terminal: file name on the left, cut to fit, figures on the right.
+//! The progress line on a terminal: file name on the left, cut to fit, figures on the right, and a bar
+//! between them where there is room.
 
 use std::time::Duration;
 
@@ -9,13 +10,19 @@ use super::printable::printable_path;
 use crate::units::{show_bytes, show_clock, show_rate, show_share};
 
 /// Columns reserved for the file name; figures that do not fit beside it are left out.
-const NAME_COLUMNS_MIN: usize = 16;
+const NAME_COLUMNS_MIN: usize = 8;
+/// Columns of the name where a bar follows it.
+const NAME_COLUMNS_BAR: usize = 24;
+/// A shorter bar tells less than the percentage.
+const BAR_COLUMNS_MIN: usize = 10;
 /// Columns of a terminal of unknown size.
 const COLUMNS_DEFAULT: usize = 80;
 /// Redraws per second: smooth for the eye, and few enough for a slow SSH connection.
 const DRAWS_PER_SECOND: u8 = 8;
-/// Longest remaining time that is shown.
-const ETA_MAX: Duration = Duration::from_secs(99 * 3600);
+/// From here on the remaining time is shown in days.
+const CLOCK_MAX: Duration = Duration::from_secs(99 * 3600);
+/// Longest remaining time that is shown: 1,000 years.
+const ETA_MAX: Duration = Duration::from_secs(365_000 * 86_400);
 
 /// The line itself, on standard error.
 pub struct Bar {
@@ -28,17 +35,20 @@ impl Bar {
     /// An empty line of a copy whose first source has this name.
     pub fn new(first: &[u8]) -> Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        // The template is constant and tested; otherwise the default style would show.
-        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-            bar.set_style(style);
-        }
         Bar { line: bar, first: printable_path(first) }
     }
 
     /// Shows the transfer's progress.
     pub fn show(&self, progress: &Progress) {
         let columns = columns();
-        self.line.set_prefix(figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN)));
+        let figures = figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN + 1));
+        // The templates are ours and tested; otherwise the default style would show.
+        if let Ok(style) = ProgressStyle::with_template(&template(progress, columns, figures.len())) {
+            self.line.set_style(style);
+        }
+        self.line.set_length(progress.bytes_known.max(1));
+        self.line.set_position(progress.bytes.min(progress.bytes_known));
+        self.line.set_prefix(figures);
         self.line.set_message(self.name(progress));
     }
 
@@ -57,9 +67,16 @@ impl Bar {
     }
 }
 
-/// The name gets the columns that the figures leave; it is cut by its width on the terminal, not by its
-/// bytes.
-const TEMPLATE: &str = "{wide_msg} {prefix}";
+/// The name is cut by its width on the terminal, not by its bytes.
+fn template(progress: &Progress, columns: usize, figures: usize) -> String {
+    let bar = columns.saturating_sub(figures + NAME_COLUMNS_BAR + 2);
+    if share(progress).is_some() && bar >= BAR_COLUMNS_MIN {
+        format!("{{msg:{NAME_COLUMNS_BAR}!}} {{wide_bar}} {{prefix}}")
+    } else {
+        let name = columns.saturating_sub(figures + 1).min(2 * NAME_COLUMNS_BAR);
+        format!("{{msg:{name}!}} {{prefix}}")
+    }
+}
 
 fn columns() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stderr()) {
@@ -68,35 +85,39 @@ fn columns() -> usize {
     }
 }
 
+/// Percent of the bytes; `None` during the scan, when the total is unknown.
+fn share(progress: &Progress) -> Option<u128> {
+    let known = u128::from(progress.bytes_known);
+    (progress.scan_complete && known > 0).then(|| u128::from(progress.bytes).min(known) * 100 / known)
+}
+
 /// The most important figures that fit into `columns`.
 fn figures(progress: &Progress, columns: usize) -> String {
-    let percent = match (progress.scan_complete, progress.bytes_known) {
-        // During the scan the total is unknown.
-        (false, _) | (true, 0) => None,
-        (true, known) => {
-            Some(format!("{:3}%", u128::from(progress.bytes.min(known)) * 100 / u128::from(known)))
-        }
-    };
+    // In the order in which they are shown, with their rank.
     let shown = [
-        percent,
-        Some(show_bytes(progress.bytes)),
-        Some(show_rate(progress.rate_bps)),
-        time_left(progress).map(|left| format!("ETA {}", show_clock(left))),
-        progress.rtt_ms.map(|rtt_ms| format!("RTT {rtt_ms:.1} ms")),
-        Some(format!("loss {}", show_share(progress.loss_rate))),
-        Some(format!("waste {}", show_share(progress.waste))),
+        (2, share(progress).map(|percent| format!("{percent:3}%"))),
+        (3, Some(show_bytes(progress.bytes))),
+        (0, Some(show_rate(progress.rate_bps))),
+        (1, time_left(progress).map(|left| format!("ETA {}", show_time_left(left)))),
+        (4, progress.rtt_ms.map(|rtt_ms| format!("RTT {rtt_ms:.1} ms"))),
+        (5, Some(format!("loss {}", show_share(progress.loss_rate)))),
+        (6, Some(format!("waste {}", show_share(progress.waste)))),
     ];
-    let mut line = String::new();
-    for figure in shown.into_iter().flatten() {
-        // All figures are ASCII: one byte per column.
-        let gap = if line.is_empty() { "" } else { "  " };
-        if line.len() + gap.len() + figure.len() > columns {
-            break;
-        }
-        line.push_str(gap);
-        line.push_str(&figure);
+    let known = shown.into_iter().filter_map(|(rank, figure)| Some((rank, figure?)));
+    let mut figures: Vec<(usize, String)> = known.collect();
+    // All figures are ASCII: one byte per column, and two between them.
+    let width =
+        |figures: &[(usize, String)]| figures.iter().map(|(_, figure)| figure.len() + 2).sum::<usize>();
+    while width(&figures) > columns + 2 {
+        let Some(least) = figures.iter().map(|(rank, _)| *rank).max() else { break };
+        figures.retain(|(rank, _)| *rank != least);
     }
-    line
+    figures.into_iter().map(|(_, figure)| figure).collect::<Vec<_>>().join("  ")
+}
+
+/// A clock, or days.
+pub(super) fn show_time_left(left: Duration) -> String {
+    if left <= CLOCK_MAX { show_clock(left) } else { format!("{} days", left.as_secs() / 86_400) }
 }
 
 /// Remaining time; `None` while the total is unknown or nothing is sent.
@@ -134,8 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn the_template_is_valid() {
-        ProgressStyle::with_template(TEMPLATE).expect("a valid template");
+    fn the_templates_are_valid_and_show_a_bar_where_there_is_room() {
+        let scanning = Progress { scan_complete: false, ..HALF };
+        for (progress, columns, has_bar) in [
+            (&HALF, 200, true),
+            (&HALF, 120, true),
+            (&HALF, 80, false),
+            (&HALF, 40, false),
+            (&scanning, 200, false),
+        ] {
+            let figures = figures(progress, columns - NAME_COLUMNS_MIN - 1).len();
+            let template = template(progress, columns, figures);
+            ProgressStyle::with_template(&template).expect("a valid template");
+            assert_eq!(template.contains("wide_bar"), has_bar, "{columns}: {template}");
+        }
     }
 
     #[test]
@@ -145,14 +178,18 @@ mod tests {
             (200, all),
             (all.len(), all),
             (all.len() - 1, " 50%  5.00 GB  1.00 Gbit/s  ETA 0:40  RTT 20.0 ms  loss 0.10%"),
-            (27, " 50%  5.00 GB  1.00 Gbit/s"),
-            (4, " 50%"),
-            (3, ""),
+            // A terminal of 40 columns.
+            (31, " 50%  1.00 Gbit/s  ETA 0:40"),
+            (26, "1.00 Gbit/s  ETA 0:40"),
+            (11, "1.00 Gbit/s"),
+            (4, ""),
             (0, ""),
         ];
         for (columns, line) in table {
             assert_eq!(figures(&HALF, columns), line, "{columns} columns");
         }
+        let slow = Progress { rate_bps: 1e5, ..HALF };
+        assert_eq!(figures(&slow, 40), " 50%  5.00 GB  100 kbit/s  ETA 4 days");
     }
 
     #[test]
@@ -173,7 +210,8 @@ mod tests {
             (Progress { rate_bps: 0.0, ..HALF }, None),
             (Progress { rate_bps: f64::NAN, ..HALF }, None),
             (Progress { rate_bps: -1.0, ..HALF }, None),
-            (Progress { rate_bps: 1.0, ..HALF }, None),
+            (Progress { rate_bps: 10.0, ..HALF }, Some(4_000_000_000)),
+            (Progress { rate_bps: 0.1, ..HALF }, None),
             (Progress { scan_complete: false, ..HALF }, None),
         ];
         for (progress, seconds) in table {

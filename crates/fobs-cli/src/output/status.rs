@@ -5,7 +5,7 @@ use std::time::Duration;
 use fobs::event::Progress;
 use fobs::explain::Explanation;
 
-use super::progress::time_left;
+use super::progress::{show_time_left, time_left};
 use crate::units::{show_bytes, show_clock, show_rate};
 
 /// How a running copy stands: bytes, rate, time left, and what limits it.
@@ -19,7 +19,7 @@ pub fn status(elapsed: Duration, progress: &Progress, why: &Explanation) -> Stri
         }
     };
     let left = match time_left(progress) {
-        Some(left) => format!("{} left", show_clock(left)),
+        Some(left) => format!("{} left", show_time_left(left)),
         None => "time left unknown".to_owned(),
     };
     let limit = match why.limit {

@@ -21,7 +21,7 @@ use output::Lines;
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
     let reporter: Arc<dyn Reporter> = if args.chosen.program.json {
-        crate::output::of_copy(true, false, 0, b"")
+        crate::output::of_copy(true, false, 0, b"", None)
     } else {
         Arc::new(Lines::new(args))
     };

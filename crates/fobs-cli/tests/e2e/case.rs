@@ -1,6 +1,7 @@
 //! The environment of one test: two hosts, a directory, a deadline, a seed, and a lock on the machine.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -105,7 +106,12 @@ impl Case {
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_STATE_HOME")
             .env_remove("SSH_AUTH_SOCK");
-        command.env("LC_ALL", "C");
+        // Nothing that this host or its user has set counts.
+        let is_set = |name: &OsStr| name.as_bytes().starts_with(b"FOBS_");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_set(name)) {
+            command.env_remove(name);
+        }
+        command.env("FOBS_SYSTEM_CONFIG", "/dev/null").env("LC_ALL", "C");
         command
     }
 

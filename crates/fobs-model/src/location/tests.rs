@@ -38,6 +38,9 @@ fn remote_locations_are_parsed() {
         (b"me@corp@host:file", (Ssh, Some("me@corp"), "host", None, b"file")),
         (b"@host:file", (Ssh, None, "host", None, b"file")),
         (b"host:a@b", (Ssh, None, "host", None, b"a@b")),
+        (b"host:a@b/c:d", (Ssh, None, "host", None, b"a@b/c:d")),
+        (b"host:/a@b:c", (Ssh, None, "host", None, b"/a@b:c")),
+        (b"host://x", (Ssh, None, "host", None, b"//x")),
         (b"[::1]:file", (Ssh, None, "::1", None, b"file")),
         (b"[host]:file", (Ssh, None, "host", None, b"file")),
         (b"[fe80::1%eth0]:", (Ssh, None, "fe80::1%eth0", None, b"")),
@@ -118,6 +121,17 @@ fn invalid_locations_are_refused_with_the_reason() {
         (b"ssh://host/%+1", "two hexadecimal digits"),
         (b"ssh://host/a%00b", "%00"),
         (b"fobs://me@host/x", "takes no user name"),
+        (b"https://h/x", "curl or wget"),
+        (b"HTTP://h/x", "curl or wget"),
+        (b"rsync://h/m/x", "another protocol"),
+        (b"s3://b/k", "rclone"),
+        (b"gs://b/k", "rclone"),
+        (b"sftp://h/x", "no SFTP"),
+        (b"SSH://h/x", "small letters"),
+        (b"file:///tmp/x", "give the path alone"),
+        (b"me:secret@host:x", "a password"),
+        (b"me:secret@host:/x", "a password"),
+        (b"ssh://me:secret@host/x", "a password"),
     ];
     for (argument, why) in table {
         let shown = String::from_utf8_lossy(argument);

@@ -9,6 +9,24 @@ use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+/// Least number that is taken for a rate without a unit, bits per second. Below, people mean Mbit/s: at 100
+/// bit/s, 60 MB take 55 days.
+const UNITLESS_RATE_MIN: u64 = 100_000;
+
+/// A rate that was given as a number alone.
+///
+/// # Errors
+/// A sentence that says what it would mean, and how to write what was probably meant.
+pub fn unitless_rate(bits_per_second: u64) -> std::result::Result<u64, String> {
+    if bits_per_second == 0 || bits_per_second >= UNITLESS_RATE_MIN {
+        return Ok(bits_per_second);
+    }
+    Err(format!(
+        "{bits_per_second} alone would be {bits_per_second} bits per second; write {bits_per_second}Mbit, or \
+         {bits_per_second}bit if that is meant"
+    ))
+}
+
 impl TransferOptions {
     /// Refuses what no transfer can have. `Transfer` and `Session` call
     /// it.

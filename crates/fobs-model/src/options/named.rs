@@ -2,7 +2,7 @@
 //! [`flag`](super::flag).
 
 use super::flag::{self, Flag, Takes};
-use super::{MinRate, TIMEOUT_RANGE, TransferOptions};
+use super::{MinRate, TIMEOUT_RANGE, TransferOptions, unitless_rate};
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,7 +19,8 @@ impl TransferOptions {
         rows().map(|(name, _)| name)
     }
 
-    /// Sets an option by its name on the command line, with `_` for `-`: `rate` in bits per second, `timeout`
+    /// Sets an option by its name on the command line, with `_` for `-`: `rate` in bits per second (below
+    /// 100,000 with `bit` behind it), `timeout`
     /// in seconds, `min_rate` as `BITS/SECONDS`, `udp_ports` as `FIRST-LAST`, `address_family` as `any`, `4`
     /// or `6`, switches as `true` or `false`. `ssh_option` may be set several times.
     ///
@@ -38,7 +39,7 @@ impl TransferOptions {
                 let count = whole("give how often")?;
                 set(self, u8::try_from(count).map_err(|_| bad(name, value, "it is too large"))?);
             }
-            Takes::Rate(set) => set(self, within(name, whole("give bits per second")?, 1, u64::MAX)?),
+            Takes::Rate(set) => set(self, within(name, rate(name, value, value)?, 1, u64::MAX)?),
             Takes::Size(sizes, set) => {
                 let size = whole("give a number of bytes")?;
                 let fits = (sizes.least..=sizes.most).contains(&size);
@@ -68,13 +69,21 @@ fn within(name: &str, value: u64, least: u64, most: u64) -> Result<u64> {
     (least..=most).contains(&value).then_some(value).ok_or_else(|| bad(name, &value.to_string(), &form))
 }
 
+/// Bits per second: a number alone, or with `bit` behind it, which says that so few are meant.
+fn rate(name: &str, value: &str, text: &str) -> Result<u64> {
+    let (number, has_unit) = text.strip_suffix("bit").map_or((text, false), |number| (number, true));
+    let bits = number.parse::<u64>().map_err(|_| bad(name, value, "give bits per second"))?;
+    if has_unit { Ok(bits) } else { unitless_rate(bits).map_err(|why| bad(name, value, &why)) }
+}
+
 /// Bits per second and the time over which their mean counts.
 fn min_rate(name: &str, value: &str) -> Result<MinRate> {
-    let numbers = value.split_once('/').and_then(|(rate, over)| {
-        let over = Duration::try_from_secs_f64(over.parse().ok()?).ok()?;
-        Some(MinRate { bits_per_second: rate.parse().ok()?, over })
-    });
-    numbers.ok_or_else(|| bad(name, value, "give bits per second and seconds, as in 1000000/30"))
+    let numbers = value
+        .split_once('/')
+        .and_then(|(least, over)| Some((least, Duration::try_from_secs_f64(over.parse().ok()?).ok()?)));
+    let form = "give bits per second and seconds, as in 1000000/30";
+    let (least, over) = numbers.ok_or_else(|| bad(name, value, form))?;
+    Ok(MinRate { bits_per_second: rate(name, value, least)?, over })
 }
 
 fn truth(name: &str, value: &str) -> Result<bool> {
