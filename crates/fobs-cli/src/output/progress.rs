@@ -35,6 +35,10 @@ impl Bar {
     /// An empty line of a copy whose first source has this name.
     pub fn new(first: &[u8]) -> Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
+        // Nothing until there is progress to show.
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
         Bar { line: bar, first: printable_path(first) }
     }
 
