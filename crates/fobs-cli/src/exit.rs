@@ -11,10 +11,13 @@ pub fn codes() -> impl Iterator<Item = (u8, &'static str)> {
     std::iter::once((SUCCESS, "everything was copied and verified")).chain(failures)
 }
 
+/// What the table is headed with.
+pub const HEADING: &str = "Exit codes:";
+
 /// The table, for the end of `--help`.
 pub fn table() -> String {
     let rows = codes().map(|(code, meaning)| format!("\n  {code:>3}  {meaning}"));
-    std::iter::once("Exit codes:".to_owned()).chain(rows).collect()
+    std::iter::once(HEADING.to_owned()).chain(rows).collect()
 }
 
 #[cfg(test)]

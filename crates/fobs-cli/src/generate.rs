@@ -5,12 +5,12 @@ use std::io::{self, Write};
 
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
-use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
 use fobs::{Access, Error, ErrorKind, Result};
 
 use crate::args::{Cli, KeygenArgs, ManArgs};
 use crate::output;
+
+mod manual;
 
 /// Name of the program and of its main manual page.
 const NAME: &str = "fobs";
@@ -36,7 +36,8 @@ pub fn key(args: &KeygenArgs) -> Result<()> {
 /// # Errors
 /// `Usage` for a page that does not exist, `FileIo` if the pages cannot be written.
 pub fn man(args: &ManArgs) -> Result<()> {
-    let mut pages = pages()?;
+    let mut pages =
+        manual::pages(visible()).map_err(|error| failed("cannot render a manual page", &error))?;
     if let Some(wanted) = &args.page {
         let names: Vec<_> = pages.iter().map(|(name, _)| name.clone()).collect();
         pages.retain(|(name, _)| name == wanted || name.strip_prefix("fobs-") == Some(wanted));
@@ -83,50 +84,6 @@ fn visible() -> Command {
         .after_help(after_help)
         .subcommands(shown)
         .subcommand_required(true)
-}
-
-/// Every manual page: its name and its roff.
-fn pages() -> Result<Vec<(String, Vec<u8>)>> {
-    let mut root = visible().disable_help_subcommand(true);
-    root.build();
-    let commands = std::iter::once(&root).chain(root.get_subcommands());
-    let page = |command: &Command| {
-        let name = command.get_display_name().unwrap_or(NAME).to_owned();
-        Ok((name, page(command).map_err(|error| failed("cannot render a manual page", &error))?))
-    };
-    commands.map(page).collect()
-}
-
-fn page(command: &Command) -> io::Result<Vec<u8>> {
-    let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(command.clone()).source(source);
-    let mut text = Vec::new();
-    man.render_title(&mut text)?;
-    man.render_name_section(&mut text)?;
-    man.render_synopsis_section(&mut text)?;
-    man.render_description_section(&mut text)?;
-    man.render_options_section(&mut text)?;
-    if command.has_subcommands() {
-        man.render_subcommands_section(&mut text)?;
-    }
-    if let Some(after_help) = command.get_after_help() {
-        table_section(&after_help.to_string()).to_writer(&mut text)?;
-    }
-    Ok(text)
-}
-
-/// The end of the help as a section: `Examples:` or `Exit codes:`, then lines that are kept as they are.
-fn table_section(after_help: &str) -> Roff {
-    let mut lines = after_help.lines();
-    let heading = lines.next().unwrap_or_default().trim_end_matches(':').to_uppercase();
-    let mut roff = Roff::new();
-    roff.control("SH", [heading.as_str()]);
-    roff.control("nf", []);
-    for line in lines {
-        roff.text([roman(line)]);
-    }
-    roff.control("fi", []);
-    roff
 }
 
 /// Writes to standard output; a closed pipe is no error.

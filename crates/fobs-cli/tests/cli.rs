@@ -83,9 +83,14 @@ fn help_and_man_page_list_every_exit_code() {
         let (_, table) = help.split_once("Exit codes:").expect("help has the table");
         assert_eq!(codes_in(table), exit_codes(), "fobs {}", words[0]);
     }
-    let page = printed(&["man", "fobs"]);
-    let (_, table) = page.split_once("EXIT CODES").expect("the man page has the table");
-    assert_eq!(codes_in(table), exit_codes());
+    for page in ["fobs", "cp", "sync"] {
+        let text = printed(&["man", page]);
+        let (_, section) = text.split_once(".SH \"EXIT STATUS\"").expect("the man page has the table");
+        let section = section.split(".SH").next().unwrap_or_default();
+        let terms = section.lines().filter_map(|line| line.strip_prefix("\\fB")?.strip_suffix("\\fR"));
+        let table = terms.map(|code| format!("\n  {code}  x")).collect::<String>();
+        assert_eq!(codes_in(&table), exit_codes(), "{page}");
+    }
 }
 
 #[test]

@@ -1,0 +1,191 @@
+//! Manual pages: what the definition of the command line says, and what a page has beside its options.
+
+use std::io;
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use super::NAME;
+use crate::exit;
+
+/// A term of a section, the pages that have it, and what it is.
+type Term = (&'static str, &'static [&'static str], &'static str);
+
+/// Pages of commands that call another host and read the configuration.
+const CALLERS: &[&str] = &["cp", "sync", "doctor", "config"];
+
+const ENVIRONMENT: [Term; 6] = [
+    (
+        "FOBS_OPTION",
+        CALLERS,
+        "The default of an option: FOBS_RATE is that of --rate. Items of a list stand on lines of their own.",
+    ),
+    ("FOBS_CONFIG", CALLERS, "Another file in place of the user's configuration; /dev/null for none."),
+    ("FOBS_SYSTEM_CONFIG", CALLERS, "Another file in place of the host's configuration; /dev/null for none."),
+    ("RSYNC_RSH", &["sync"], "The remote shell, where -e does not name one."),
+    ("CVSIGNORE", &["sync"], "Patterns that -C leaves out, beside its own."),
+    (
+        "XDG_CONFIG_HOME, XDG_STATE_HOME",
+        &["cp", "sync", "doctor", "config", "keygen", "clean"],
+        "Directories in place of ~/.config and ~/.local/state.",
+    ),
+];
+
+const FILES: [Term; 5] = [
+    ("~/.config/fobs/config.toml", CALLERS, "The user's defaults of options, for all hosts or some."),
+    ("/etc/fobs/config.toml", CALLERS, "Those of the host, after the user's."),
+    (
+        "~/.config/fobs/identity",
+        &["cp", "sync", "doctor", "keygen", "serve"],
+        "The private key for daemons, as fobs keygen makes it.",
+    ),
+    (
+        "~/.config/fobs/known_hosts",
+        &["cp", "sync", "doctor"],
+        "The keys of daemons, each pinned when it was first seen.",
+    ),
+    (
+        "~/.local/state/fobs/",
+        &["cp", "sync", "doctor", "clean"],
+        "What was learned of paths, and what broken copies left.",
+    ),
+];
+
+/// Programs beside ours.
+const RELATED: [(&str, &[&str]); 3] =
+    [("ssh(1)", &["cp", "sync", "doctor"]), ("scp(1)", &["cp"]), ("rsync(1)", &["sync"])];
+
+/// Every page: its name and its roff.
+pub fn pages(visible: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut root = visible.disable_help_subcommand(true);
+    root.build();
+    let commands: Vec<&Command> = std::iter::once(&root).chain(root.get_subcommands()).collect();
+    let names: Vec<String> = commands.iter().map(|command| name(command)).collect();
+    commands.iter().map(|command| Ok((name(command), page(command, &names)?))).collect()
+}
+
+fn name(command: &Command) -> String {
+    command.get_display_name().unwrap_or(NAME).to_owned()
+}
+
+fn page(command: &Command, names: &[String]) -> io::Result<Vec<u8>> {
+    let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(command.clone()).source(source);
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    man.render_synopsis_section(&mut text)?;
+    man.render_description_section(&mut text)?;
+    man.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    if let Some(after_help) = command.get_after_help().map(ToString::to_string)
+        && !after_help.starts_with(exit::HEADING)
+    {
+        kept_lines(&after_help).to_writer(&mut text)?;
+    }
+    exit_status(command).to_writer(&mut text)?;
+    for (heading, terms) in [("ENVIRONMENT", &ENVIRONMENT[..]), ("FILES", &FILES[..])] {
+        if let Some(section) = terms_of(command, heading, terms) {
+            section.to_writer(&mut text)?;
+        }
+    }
+    see_also(command, names).to_writer(&mut text)?;
+    Ok(text)
+}
+
+/// The end of the help as a section: `Examples:`, then lines that are kept as they are.
+fn kept_lines(after_help: &str) -> Roff {
+    let mut lines = after_help.lines();
+    let heading = lines.next().unwrap_or_default().trim_end_matches(':').to_uppercase();
+    let mut roff = Roff::new();
+    roff.control("SH", [heading.as_str()]);
+    roff.control("nf", []);
+    for line in lines {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+    roff
+}
+
+fn exit_status(command: &Command) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in exit::codes() {
+        term(&mut roff, &code.to_string(), meaning);
+    }
+    if name(command) == "fobs-explain" {
+        roff.control("PP", []);
+        roff.text([roman("With a COMMAND, its own exit code.")]);
+    }
+    roff
+}
+
+fn terms_of(command: &Command, heading: &str, terms: &[Term]) -> Option<Roff> {
+    let page = name(command);
+    let page = page.strip_prefix("fobs-").unwrap_or(&page);
+    let mut roff = Roff::new();
+    roff.control("SH", [heading]);
+    let of_page = terms.iter().filter(|(_, pages, _)| page == NAME || pages.contains(&page));
+    let mut any = false;
+    for (name, _, what) in of_page {
+        term(&mut roff, name, what);
+        any = true;
+    }
+    any.then_some(roff)
+}
+
+fn see_also(command: &Command, names: &[String]) -> Roff {
+    let own = name(command);
+    let page = own.strip_prefix("fobs-").unwrap_or(&own);
+    let ours = names.iter().filter(|name| **name != own).map(|name| format!("{name}(1)"));
+    let related = RELATED.iter().filter(|(_, pages)| page == NAME || pages.contains(&page));
+    let all: Vec<String> = ours.chain(related.map(|(name, _)| (*name).to_owned())).collect();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([roman(all.join(", "))]);
+    roff
+}
+
+fn term(roff: &mut Roff, name: &str, what: &str) {
+    roff.control("TP", []);
+    roff.text([bold(name)]);
+    roff.text([roman(what)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_page_has_the_sections_of_a_manual() {
+        for (name, text) in pages(Cli::command()).expect("roff") {
+            let text = String::from_utf8(text).expect("UTF-8");
+            let at = |heading: &str| text.find(&format!(".SH {heading}"));
+            for heading in ["NAME", "SYNOPSIS", "\"EXIT STATUS\"", "\"SEE ALSO\""] {
+                assert!(at(heading).is_some(), "{name} lacks {heading}");
+            }
+            let calls = ["fobs", "fobs-cp", "fobs-sync", "fobs-doctor"].contains(&name.as_str());
+            for heading in ["ENVIRONMENT", "FILES"] {
+                assert!(!calls || at(heading).is_some(), "{name} lacks {heading}");
+            }
+            if ["fobs-cp", "fobs-sync", "fobs-doctor", "fobs-keygen", "fobs-config"].contains(&name.as_str())
+            {
+                assert!(at("EXAMPLES").is_some(), "{name} has no examples");
+            }
+        }
+    }
+
+    #[test]
+    fn terms_are_those_of_pages_that_exist() {
+        let program = Cli::command();
+        let pages = ENVIRONMENT.iter().chain(&FILES).flat_map(|(_, pages, _)| *pages);
+        for page in pages.chain(RELATED.iter().flat_map(|(_, pages)| *pages)) {
+            assert!(program.find_subcommand(page).is_some(), "{page}");
+        }
+    }
+}
