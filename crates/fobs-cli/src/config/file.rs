@@ -65,7 +65,7 @@ pub struct Problem {
 pub fn parse(text: &str) -> Result<Document, Problem> {
     let table = DeTable::parse(text).map_err(|error| Problem {
         line: line_at(text, error.span().map_or(0, |span| span.start)),
-        message: error.message().trim_end().replace('\n', "; "),
+        message: named(text, error.span().map_or(0, |span| span.start), error.message()),
     })?;
     let mut document = Document::default();
     for (name, value) in in_order(table.get_ref()) {
@@ -76,6 +76,18 @@ pub fn parse(text: &str) -> Result<Document, Problem> {
         }
     }
     Ok(document)
+}
+
+/// What the parser says, with the key on whose line it is: the parser knows none.
+fn named(text: &str, offset: usize, message: &str) -> String {
+    let message = message.trim_end().replace('\n', "; ");
+    let line = text.lines().nth(line_at(text, offset) - 1).unwrap_or_default();
+    match line.split_once('=') {
+        Some((key, _)) if !key.trim().is_empty() && !key.contains('"') => {
+            format!("{}: {message}", key.trim())
+        }
+        _ => message,
+    }
 }
 
 type Name<'a> = Spanned<std::borrow::Cow<'a, str>>;

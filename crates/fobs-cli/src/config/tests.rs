@@ -192,7 +192,7 @@ fn mistakes_name_their_place_and_the_remedy() {
         ("cc = 'warp'\n", "D/user.toml:1: invalid value 'warp' for '--cc <CC>' [possible values: auto"),
         ("[host.b]\nack-every = 0\n", "D/user.toml:2 [host.\"b\"]: invalid value '0' for '--ack-every <N>'"),
         ("verbose = 10\n", "D/user.toml:1: verbose takes a number from 0 to 9, not 10"),
-        ("rate =\n", "D/user.toml:1: "),
+        ("rate =\n", "D/user.toml:1: rate: "),
         (
             "cc = 'fixed'\n",
             "--cc fixed needs its rate, as in --cc fixed --rate 1Gbit; defaults in effect: cc (D/user.toml:1)",

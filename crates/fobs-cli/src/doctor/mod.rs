@@ -10,7 +10,7 @@ use fobs::{CancelToken, Error, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::args::doctor::DoctorArgs;
-use crate::{exit, location, output, signals};
+use crate::{exit, location, output, push, signals};
 
 /// Runs `fobs doctor`; returns the exit code: that of a copy where none is possible.
 pub fn run(args: &DoctorArgs) -> u8 {
@@ -31,7 +31,10 @@ fn examine(args: &DoctorArgs) -> Result<Diagnosis> {
     let checkup = checkup(args)?;
     let cancel = CancelToken::new();
     signals::install(&cancel)?;
-    let facts = checkup.run(output::of_notices(), &cancel)?;
+    let remotes: Vec<Remote> = checkup.remote.iter().cloned().collect();
+    let facts = push::with_consent(&args.way.0, &remotes, checkup.options.clone(), |options| {
+        Checkup { options, ..checkup.clone() }.run(output::of_notices(), &cancel)
+    })?;
     let diagnosis = diagnose(&facts);
     let text = if args.json { json(&facts, &diagnosis)? } else { output::printable_lines(&diagnosis.text()) };
     match io::stdout().write_all(text.as_bytes()) {
