@@ -213,4 +213,23 @@ mod tests {
     fn the_command_definition_is_consistent() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn every_command_for_newcomers_is_one() {
+        let text = include_str!("../../../docs/coming-from.md");
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+        let commands: Vec<&str> = rows
+            .flat_map(|(_, ours)| ours.split('`').skip(1).step_by(2))
+            .filter(|words| words.starts_with("fobs ") && words.contains(' ') && *words != "fobs serve")
+            .collect();
+        assert!(commands.len() > 15, "{commands:?}");
+        for command in commands {
+            let mut words = Vec::new();
+            for (index, part) in command.split('\'').enumerate() {
+                // What stands in quotes is one word.
+                if index % 2 == 1 { words.push(part) } else { words.extend(part.split_whitespace()) }
+            }
+            Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
+    }
 }
