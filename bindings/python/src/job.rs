@@ -6,6 +6,7 @@ use crate::queue::{Queue, Work, cancel_aside, spawn};
 use crate::shared::{DoneFile, Shared, locked};
 use crate::values::{Value, progress_of};
 use crate::waker::Waker;
+use fobs::options::unitless_rate;
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -213,8 +214,10 @@ impl Job {
 
     /// Changes the highest rate, bits per second.
     #[pyo3(signature = (bits_per_second))]
-    fn set_rate(&self, bits_per_second: Option<u64>) {
-        self.steering.set_rate(bits_per_second);
+    fn set_rate(&self, bits_per_second: Option<u64>) -> PyResult<()> {
+        let checked = bits_per_second.map(unitless_rate).transpose().map_err(|why| misuse(&why))?;
+        self.steering.set_rate(checked);
+        Ok(())
     }
 }
 

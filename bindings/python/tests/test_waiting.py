@@ -389,22 +389,27 @@ def test_options_have_units_and_are_of_one_table(served: Served) -> None:
     numpy = pytest.importorskip("numpy")
     from fobs._options import named
 
-    for least in ("1Mbit/30s", ("1M", 30), (1e6, "30s")):
-        assert named({"min_rate": least}) == [("min_rate", "1000000/30.0")]
-    assert named({"min_rate": "1MB/s/2m"}) == [("min_rate", "8000000/120.0")]
+    for least in ("1Mbit/30s", ("1M", 30)):
+        assert named({"min_rate": least}) == [("min_rate", "1000000bit/30.0")]
+    assert named({"min_rate": (1e6, "30s")}) == [("min_rate", "1000000/30.0")]
+    assert named({"min_rate": "1MB/s/2m"}) == [("min_rate", "8000000bit/120.0")]
     for bad in ("1Mbit", 7, ("1M",)):
         with pytest.raises(fobs.UsageError, match="min_rate"):
             named({"min_rate": bad})
     assert named({"rate": "100M", "memory": "64MiB", "timeout": "2m", "port": numpy.int64(22)}) == [
-        ("rate", "100000000"), ("memory", "67108864"), ("timeout", "120.0"), ("port", "22"),
+        ("rate", "100000000bit"), ("memory", "67108864"), ("timeout", "120.0"), ("port", "22"),
     ]  # fmt: skip
     assert named({"rate": "1.5MiB/s", "udp_ports": (5, 7), "recursive": numpy.bool_(True), "cc": None}) == [
-        ("rate", "12582912"), ("udp_ports", "5-7"), ("recursive", "true"),
+        ("rate", "12582912bit"), ("udp_ports", "5-7"), ("recursive", "true"),
     ]  # fmt: skip
     assert named({"identity": b"/a\xff"}) == [("identity", "/a\udcff")]
     for bad in ({"rate": "fast"}, {"rate": True}, {"recursive": "yes"}, {"port": 2.5}, {"memory": "8Mbit"}):
         with pytest.raises(fobs.UsageError, match=next(iter(bad))):
             served.open(**bad)
+    for small in (100, "100", 99_999, ("100", 30)):
+        with pytest.raises(fobs.UsageError, match="Mbit"):
+            served.open(**{"min_rate" if isinstance(small, tuple) else "rate": small})
+    served.open(rate="100bit").close()
 
 
 def test_one_pattern_is_one_pattern(served: Served, tmp_path: Path) -> None:
