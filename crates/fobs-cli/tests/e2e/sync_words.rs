@@ -218,7 +218,7 @@ fn a_pull_prints_the_lines_that_rsync_prints() {
     let bench = Bench::open(&case);
     let from = format!("{HOST}:{}/", source(&bench).display());
     for (number, line) in LINES.iter().enumerate() {
-        let places = ["theirs", "ours"].map(|name| case.local(&format!("{name}{number}")));
+        let places = ["theirs", "ours"].map(|name| case.local(format!("{name}{number}")));
         places.iter().for_each(|place| std::fs::create_dir_all(place).expect("our own place"));
         let [theirs, ours] = places.map(|place| format!("{}/", place.display()));
         let options = bench.line(line);
@@ -281,7 +281,7 @@ fn a_tree_is_brought_up_to_date_on_one_host() {
     {
         let targets = ["theirs", "ours"].map(|name| {
             let target = target(&bench, &format!("{name}{number}"));
-            let place = case.local(&format!("{name}{number}"));
+            let place = case.local(format!("{name}{number}"));
             std::fs::rename(&target, &place).expect("one file system");
             place
         });
@@ -311,7 +311,7 @@ fn a_log_has_the_lines_of_rsyncs() {
     let bench = Bench::open(&case);
     let source = format!("{}/", source(&bench).display());
     for (number, format) in ["", " --log-file-format='%o %n %l'", " -i"].into_iter().enumerate() {
-        let log = |program: &str| case.local(&format!("{program}{number}.log"));
+        let log = |program: &str| case.local(format!("{program}{number}.log"));
         let run = |program: &str| {
             let target = format!("{HOST}:{}/", target(&bench, &format!("{program}{number}")).display());
             let line = format!("-a --delete --force --log-file={}{format}", log(program).display());

@@ -205,11 +205,12 @@ pub const VALUES: &[Row] = &[
         "usermap",
         "FROM:TO,...",
         Takes::Form(|it, text| {
-            it.sync.choices.preserve.users = AccountMap::parse(text)?;
+            let kept = &mut it.sync.choices.preserve;
+            (kept.users, kept.owner) = (AccountMap::parse(text)?, true);
             Ok(())
         }),
     )
-    .help("With -o, give files of users FROM to users TO: names, numbers, ranges, *; the first that fits")
+    .help("Give files of users FROM to users TO (implies -o): names, numbers, ranges, *; the first that fits")
     .on(ONE_RUN)
     .side(Side::Sender)
     .feature(SYNC2),
@@ -217,11 +218,12 @@ pub const VALUES: &[Row] = &[
         "groupmap",
         "FROM:TO,...",
         Takes::Form(|it, text| {
-            it.sync.choices.preserve.groups = AccountMap::parse(text)?;
+            let kept = &mut it.sync.choices.preserve;
+            (kept.groups, kept.group) = (AccountMap::parse(text)?, true);
             Ok(())
         }),
     )
-    .help("Likewise groups, with -g")
+    .help("Likewise groups (implies -g)")
     .on(ONE_RUN)
     .side(Side::Sender)
     .feature(SYNC2),
@@ -231,15 +233,17 @@ pub const VALUES: &[Row] = &[
         Takes::Form(|it, text| {
             let (user, group) = text.split_once(':').unwrap_or((text, ""));
             let kept = &mut it.sync.choices.preserve;
-            for (map, account) in [(&mut kept.users, user), (&mut kept.groups, group)] {
+            let whose =
+                [(&mut kept.users, &mut kept.owner, user), (&mut kept.groups, &mut kept.group, group)];
+            for (map, is_kept, account) in whose {
                 if !account.is_empty() {
-                    *map = AccountMap::all_to(account);
+                    (*map, *is_kept) = (AccountMap::all_to(account), true);
                 }
             }
             Ok(())
         }),
     )
-    .help("Give all files to USER, GROUP or both, where -o and -g keep them")
+    .help("Give all files to USER, GROUP or both (implies -o, -g)")
     .on(ONE_RUN)
     .conflicts(&["usermap", "groupmap"])
     .side(Side::Sender)
