@@ -271,7 +271,8 @@ fn a_closed_pipe_is_no_error() {
         let mut command = fobs_command(words);
         command.stdout(writer).stderr(Stdio::piped());
         let run = finished(command);
-        let expected = if words[0] == "cp" { 1 } else { 0 };
+        // The source does not exist.
+        let expected = if words[0] == "cp" { 3 } else { 0 };
         assert_eq!(run.code, Some(expected), "{words:?}: {}", run.stderr);
         assert!(
             !run.stderr.contains("panicked") && !run.stderr.contains("pipe"),

@@ -207,8 +207,8 @@ pub(super) fn is_installed() -> bool {
     Command::new("rsync").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The lines of a list that this run plays, with their numbers: all in a long one, those that `FOBS_TEST_LINES`
-/// names (`40-79`), or by the seed one of so many.
+/// The lines of a list that this run plays, with their numbers: all in a long one, those that
+/// `FOBS_TEST_LINES` names (`40-79`), or by the seed one of so many.
 fn chosen<'a>(lines: &[&'a str], test: &'static str, one_of: usize) -> Vec<(usize, &'a str)> {
     let numbered = lines.iter().copied().enumerate();
     let range = std::env::var("FOBS_TEST_LINES").ok();

@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -11,7 +10,7 @@ use super::case::Case;
 use super::net::Side;
 use super::sshd::HOST;
 use super::sync_lines::{Bench, is_installed};
-use super::sync_trees::listing;
+use super::sync_trees::{listing, set_time};
 
 /// Options whose text is compared, in its order.
 const LINES: &[&str] = &[
@@ -103,14 +102,11 @@ const TARGET: &[&str] = &[
 
 /// Makes entries; those in a target differ in size, time or mode as their names say.
 fn make(top: &Path, entries: &[&str], is_target: bool) {
-    let set_time = |path: &Path, seconds: u64| {
-        let file = fs::File::open(path).expect("our own place");
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).expect("our own place");
-    };
     fs::create_dir_all(top).expect("our own place");
     for entry in entries {
         if let Some((link, to)) = entry.split_once(" -> ") {
             std::os::unix::fs::symlink(to, top.join(link)).expect("a fresh link");
+            set_time(&top.join(link), if is_target { 5_000_000 } else { 6_000_000 });
         } else if let Some(fifo) = entry.strip_suffix(" |") {
             mknodat(CWD, top.join(fifo), FileType::Fifo, Mode::from_raw_mode(0o644), 0)
                 .expect("a fresh fifo");
