@@ -15,6 +15,7 @@ mod exit;
 mod explain;
 mod flags;
 mod generate;
+mod here;
 mod live;
 mod log;
 mod moment;

@@ -9,6 +9,7 @@ use fobs::{Error, ErrorKind, Result};
 
 use crate::args::{CpArgs, ServeArgs, ServerArgs};
 use crate::flags::Chosen;
+use crate::here;
 use crate::location;
 use crate::ports::Listen;
 
@@ -33,7 +34,12 @@ pub fn copy(args: &CpArgs) -> Result<Copy> {
         _ => return Err(usage("a copy needs a source and a destination, as in fobs cp big.tar host:")),
     };
     let sources = sources.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
-    let destination = location::parse(destination)?;
+    let mut destination = location::parse(destination)?;
+    if sources.iter().chain([&destination]).all(|place| matches!(place, Location::Local(_))) {
+        let mut options = transfer(&args.chosen)?;
+        here::served(&mut destination, &mut options)?;
+        return Ok(Copy { sources, destination, options });
+    }
     location::check_route(&sources, &destination)?;
     if args.chosen.program.json && destination == Location::Stdio {
         return Err(usage(

@@ -88,6 +88,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             fsync: false,
             keep: Partial::Keep,
             link_dest: Vec::new(),
+            backup_dir: None,
             transfer_id: id,
             client,
             names: top_names(&paths),

@@ -205,7 +205,8 @@ impl Reporter {
     pub(super) fn item(&self, item: Item, way: Way) {
         let changes = item.changes.show(way, item.kind);
         let directory = item.kind == ItemKind::Directory;
-        self.events.event(Event::Changed { changes, path: item.path, directory, target: item.target });
+        let Item { path, target, facts, .. } = item;
+        self.events.event(Event::Changed { changes, path, directory, target, facts });
     }
 
     /// This end deleted something, or could not.

@@ -122,6 +122,20 @@ pub(crate) mod list {
     }
 }
 
+/// A path that a request may have, likewise.
+pub(crate) mod maybe {
+    use super::Bytes;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(path: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        path.clone().map(Bytes).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+        Ok(Option::<Bytes>::deserialize(from)?.map(|path| path.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

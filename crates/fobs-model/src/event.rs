@@ -40,8 +40,10 @@ pub enum Event {
         path: Vec<u8>,
         /// Whether it is a directory.
         directory: bool,
-        /// The target of a symbolic link.
+        /// The target of a symbolic link, or the first name of a hard link.
         target: Option<Vec<u8>>,
+        /// What it is at the source.
+        facts: EntryFacts,
     },
     /// A sync has deleted something at the destination, or would have.
     Deleted {
@@ -61,6 +63,23 @@ pub enum Event {
     Measured(Box<Measured>),
     /// One line for a person: a key pinned on first use, a deadline that cannot be met, a server's log.
     Notice(String),
+}
+
+/// What an entry of a sync is at its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EntryFacts {
+    /// Bytes of a file, of a link's target, or of a directory itself; 0 where it is not known.
+    pub size: u64,
+    /// Its type and permissions, as `stat` has them.
+    pub mode: u32,
+    /// Its modification, seconds since 1970.
+    pub mtime_s: i64,
+    /// Number of its owner, where that is kept.
+    pub owner: Option<u32>,
+    /// Number of its group, where that is kept.
+    pub group: Option<u32>,
+    /// Whether the destination has it as it is.
+    pub unchanged: bool,
 }
 
 /// A file that was read to its end, or stored.

@@ -1,4 +1,7 @@
-//! Backups (`--backup`): what is replaced is kept under another name, and is not deleted by the same sync.
+//! Backups (`--backup`): what is replaced is kept under another name, or in another directory, and is not
+//! deleted by the same sync.
+
+mod aside;
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -10,8 +13,11 @@ use rustix::io::Errno;
 
 use super::at;
 use super::beneath::kind;
+pub(crate) use aside::Aside;
+use aside::copy;
+use fobs_filter::path;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
-use fobs_model::name::{BackupSuffix, Component};
+use fobs_model::name::{BackupSuffix, Component, ComponentBuf};
 
 /// Most backups that are remembered, 8 bytes each. Beyond that, nothing with a backup's name is deleted.
 const MADE_MAX: usize = 4 << 20;
@@ -19,9 +25,19 @@ const MADE_MAX: usize = 4 << 20;
 /// The backups of one sync, shared by the threads that make and delete.
 #[derive(Debug, Clone)]
 pub(super) struct Backups {
-    suffix: BackupSuffix,
+    /// None only where they lie elsewhere.
+    suffix: Option<BackupSuffix>,
+    elsewhere: Option<Elsewhere>,
     hashes: RandomState,
     made: Arc<Mutex<Made>>,
+}
+
+/// Where backups lie that are not beside their files.
+#[derive(Debug, Clone)]
+struct Elsewhere {
+    aside: Arc<Aside>,
+    /// The destination.
+    top: Arc<OwnedFd>,
 }
 
 #[derive(Debug)]
@@ -35,7 +51,28 @@ struct Made {
 impl Backups {
     pub(super) fn new(suffix: BackupSuffix, budget: &MemoryBudget) -> Backups {
         let made = Made { paths: HashSet::new(), is_full: false, kept: budget.charge(Keeps::Backups) };
-        Backups { suffix, hashes: RandomState::new(), made: Arc::new(Mutex::new(made)) }
+        let made = Arc::new(Mutex::new(made));
+        Backups { suffix: Some(suffix), elsewhere: None, hashes: RandomState::new(), made }
+    }
+
+    /// Backups of what lies below `top` in a directory of their own.
+    pub(super) fn aside(
+        suffix: Option<BackupSuffix>,
+        aside: Arc<Aside>,
+        top: Arc<OwnedFd>,
+        budget: &MemoryBudget,
+    ) -> Backups {
+        let made = Made { paths: HashSet::new(), is_full: false, kept: budget.charge(Keeps::Backups) };
+        let made = Arc::new(Mutex::new(made));
+        Backups { suffix, elsewhere: Some(Elsewhere { aside, top }), hashes: RandomState::new(), made }
+    }
+
+    /// The name of a backup.
+    fn name_of(&self, name: Component<'_>) -> Result<ComponentBuf, Errno> {
+        match &self.suffix {
+            Some(suffix) => Ok(suffix.of(name)?),
+            None => Ok(ComponentBuf::new(name.as_bytes().to_vec())?),
+        }
     }
 
     /// Keeps what has the name, unless it is a directory, under its backup's name too, so that it always has
@@ -53,37 +90,45 @@ impl Backups {
             Ok(_) | Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(errno),
         };
-        let backup = self.suffix.of(name)?;
+        let backup = self.name_of(name)?;
+        let backup = backup.as_component();
         self.remember(path);
         if is_own(&held) {
             return Ok(());
         }
-        match at::unlink(directory, backup.as_component()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
-        }
-        match at::link_held(&held, directory, backup.as_component()) {
-            // No file system has several names for everything.
-            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
-                at::rename(directory, name, backup.as_component())
-            }
+        let Some(elsewhere) = &self.elsewhere else {
+            clear(directory, backup)?;
+            return match at::link_held(&held, directory, backup) {
+                // No file system has several names for everything.
+                Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => at::rename(directory, name, backup),
+                other => other,
+            };
+        };
+        let to = elsewhere.directory_of(path)?;
+        clear(&to, backup)?;
+        match at::link_held(&held, &to, backup) {
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK | Errno::XDEV) => copy(&held, &to, backup),
             other => other,
         }
     }
 
     /// Makes what has the name its own backup, instead of deleting it; `false` if it is one by its name.
     pub(super) fn take(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<bool, Errno> {
-        if name.as_bytes().ends_with(self.suffix.as_bytes()) {
+        if let Some(elsewhere) = &self.elsewhere {
+            return elsewhere.take(path, directory, name, &self.name_of(name)?).map(|()| true);
+        }
+        if self.suffix.as_ref().is_some_and(|suffix| name.as_bytes().ends_with(suffix.as_bytes())) {
             return Ok(false);
         }
-        let backup = self.suffix.of(name)?;
+        let backup = self.name_of(name)?;
         self.remember(path);
         at::rename(directory, name, backup.as_component()).map(|()| true)
     }
 
     /// Remembers the backup of an entry; to be called before it is made.
     fn remember(&self, path: &[u8]) {
-        let hash = self.hashes.hash_one([path, self.suffix.as_bytes()].concat());
+        let Some(suffix) = self.suffix.as_ref().filter(|_| self.elsewhere.is_none()) else { return };
+        let hash = self.hashes.hash_one([path, suffix.as_bytes()].concat());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let Made { paths, is_full, kept } = &mut *made;
         *is_full |= paths.len() >= MADE_MAX || kept.insert(paths, hash).is_err();
@@ -97,9 +142,43 @@ impl Backups {
         delete: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<bool, Errno> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_one = path.ends_with(self.suffix.as_bytes())
+        let suffix = self.suffix.as_ref().filter(|_| self.elsewhere.is_none());
+        let is_one = suffix.is_some_and(|suffix| path.ends_with(suffix.as_bytes()))
             && (made.is_full || made.paths.contains(&self.hashes.hash_one(path)));
         if is_one { Ok(false) } else { delete().map(|()| true) }
+    }
+}
+
+impl Elsewhere {
+    fn directory_of(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        self.aside.directory_of(&self.top, path::split(path).0)
+    }
+
+    /// Moves what is deleted there.
+    fn take(
+        &self,
+        path: &[u8],
+        directory: &OwnedFd,
+        name: Component<'_>,
+        backup: &ComponentBuf,
+    ) -> Result<(), Errno> {
+        let to = self.directory_of(path)?;
+        clear(&to, backup.as_component())?;
+        match at::move_to(directory, name, &to, backup.as_component()) {
+            Err(Errno::XDEV) => {
+                copy(&at::hold(directory, name)?, &to, backup.as_component())?;
+                at::unlink(directory, name)
+            }
+            moved => moved,
+        }
+    }
+}
+
+/// Removes an older backup.
+fn clear(directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
+    match at::unlink(directory, name) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 

@@ -66,19 +66,36 @@ pub(super) fn open_all(
     directories.iter().map(|directory| open(base, into, name, directory)).collect()
 }
 
-fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Result<Basis> {
-    let outside = || {
-        let message = format!(
-            "cannot use '{}' for --link-dest: it leads outside the directory that is served",
-            show(directory)
-        );
-        Error::new(ErrorKind::Denied, message)
-    };
-    let joined = if directory.starts_with(b"/") || into.is_empty() {
+/// The path of a directory that an option names, relative to `into`: without `..` where a root is served.
+///
+/// # Errors
+/// `Denied` for one outside that root.
+pub(super) fn place_of(base: &Base, into: &[u8], directory: &[u8], option: &str) -> Result<Vec<u8>> {
+    let joined = joined(into, directory);
+    match base {
+        // The rights of a key are by name, so the name says where it is.
+        Base::Beneath { .. } => without_dots(&joined).ok_or_else(|| outside(directory, option)),
+        Base::Ambient => Ok(joined),
+    }
+}
+
+fn joined(into: &[u8], directory: &[u8]) -> Vec<u8> {
+    if directory.starts_with(b"/") || into.is_empty() {
         directory.to_vec()
     } else {
         [into, b"/", directory].concat()
-    };
+    }
+}
+
+fn outside(directory: &[u8], option: &str) -> Error {
+    let shown = show(directory);
+    let message = format!("cannot use '{shown}' for {option}: it leads outside the directory that is served");
+    Error::new(ErrorKind::Denied, message)
+}
+
+fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Result<Basis> {
+    let outside = || outside(directory, "--link-dest");
+    let joined = joined(into, directory);
     let plain = without_dots(&joined);
     let (path, opened) = match base {
         // The rights of a key are by name, so the name says where it is.

@@ -67,7 +67,7 @@ pub(super) fn resolve(
 }
 
 /// Makes the directories above a destination that do not exist, with modes by the umask, as mkdir -p.
-fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
+pub(super) fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
     let end = destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     let parent = path::split(&destination[..end]).0;
     let ends = (0..parent.len()).filter(|&at| at > 0 && parent[at] == b'/' && parent[at - 1] != b'/');

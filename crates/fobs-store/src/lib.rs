@@ -116,4 +116,6 @@ pub struct Item {
     pub changes: survey::Changes,
     /// Of a symbolic link.
     pub target: Option<Vec<u8>>,
+    /// What it is at the source.
+    pub facts: fobs_model::event::EntryFacts,
 }

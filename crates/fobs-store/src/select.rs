@@ -35,6 +35,7 @@ pub(super) struct Selection {
     names: Option<NamesFrom>,
     /// With names, how the directories are listed that are entered.
     entered: Vec<Passage>,
+    ignores_missing: bool,
 }
 
 impl Selection {
@@ -45,7 +46,8 @@ impl Selection {
     pub(super) fn new(options: &Arc<SyncOptions>, top: &[u8], budget: &MemoryBudget) -> Result<Selection> {
         let names = NamesFrom::of(options, budget)?;
         let chain = Chain::within(filter_of(options)?, Side::Sender, top, budget)?;
-        Ok(Selection { chain, enter: options.directories, names, entered: Vec::new() })
+        let ignores_missing = options.ignores_missing;
+        Ok(Selection { chain, enter: options.directories, names, entered: Vec::new(), ignores_missing })
     }
 
     /// Whether an entry is listed.
@@ -113,7 +115,9 @@ impl Selection {
 
     /// A name that the walk did not find; each once.
     pub(super) fn pop_missing(&mut self) -> Option<Vec<u8>> {
-        self.names.as_mut()?.pop_missing()
+        let missing = self.names.as_mut()?.pop_missing();
+        // Each is taken off, so that none comes again.
+        missing.filter(|_| !self.ignores_missing)
     }
 }
 

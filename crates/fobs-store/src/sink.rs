@@ -126,7 +126,8 @@ impl Sink {
     pub fn open(spec: SinkSpec) -> Result<Sink> {
         let given = spec.given();
         let modes = if given.modes { Modes::Exact } else { Modes::Ordinary { umask: current_umask() } };
-        let keeping = Keeping { modes, times: given.times, overwrite: spec.terms.overwrite };
+        let overwrite = spec.terms.overwrite;
+        let keeping = Keeping { modes, times: given.times, overwrite, executability: false };
         let applier = Applier::new(given, keeping, spec.privileges);
         for name in &spec.names {
             if Component::new(name).is_err() {
@@ -143,13 +144,14 @@ impl Sink {
                 return Ok(Sink::new(Target::Stream(stream), spec.preserve, &spec.budget));
             }
         };
-        let bases = spec.open_bases(name.as_deref())?;
+        let (bases, aside) = (spec.open_bases(name.as_deref())?, spec.backups(name.as_deref())?);
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
         let mut notices = Vec::new();
         let journal = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
         let naming = Naming::new(&spec.destination, name.is_some());
         let mut tree = Tree::new(directory, name, applier, spec.fsync, journal).under(spec.terms);
         tree.begin_from(before);
+        tree.keeps_backups_in(aside);
         if spec.preserve.hard_links {
             tree.keep_first_names(&spec.budget);
         }

@@ -31,12 +31,11 @@ use super::select::Selection;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
-use super::walk::{Entry, MaybeOrigin, Named, NamedLinks, PassedOver, Unusable, Walk, shape_of};
+use super::walk::{Entry, MaybeOrigin, Named, PassedOver, Walk, shape_of};
 use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
-use fobs_model::options::Follow;
 use fobs_model::options::Privileges;
 use fobs_model::options::sync::Report;
 
@@ -143,43 +142,11 @@ impl Source {
 
     /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
     /// be used.
-    pub fn open(spec: SourceSpec) -> Result<Source> {
+    pub fn open(mut spec: SourceSpec) -> Result<Source> {
         let shape = shape_of(&spec.paths);
         let mut kept = spec.budget.charge(Keeps::Sources);
         kept.grow(spec.paths.iter().map(|path| SOURCE_COST + 4 * path.len()).sum())?;
-        let mut usable = Vec::new();
-        let mut failures = Vec::new();
-        let mut first_kind = ErrorKind::NoSource;
-        let follows_all = spec.preserve.follow == Follow::All;
-        let links = match &spec.sync {
-            Some(_) if !follows_all => NamedLinks::Themselves,
-            _ => NamedLinks::Followed,
-        };
-        // Names lead through directories that are not entered.
-        let recursive = spec.recursive || spec.sync.as_ref().is_some_and(|options| options.names.is_some());
-        for path in spec.paths {
-            match Named::look(&spec.base, path, recursive, links) {
-                Ok(named) => usable.push(named),
-                Err((why, failure)) => {
-                    if failures.is_empty() {
-                        first_kind = match why {
-                            Unusable::NeedsRecursive => ErrorKind::Usage,
-                            Unusable::Outside => ErrorKind::Denied,
-                            Unusable::Other => ErrorKind::NoSource,
-                        };
-                    }
-                    failures.push(failure);
-                }
-            }
-        }
-        if usable.is_empty() {
-            let message = match &failures[..] {
-                [] => "no source was named; name at least one".to_owned(),
-                [only] => only.message.clone(),
-                [first, rest @ ..] => format!("{} (nor can {} more be read)", first.message, rest.len()),
-            };
-            return Err(Error::new(first_kind, message));
-        }
+        let (usable, mut failures) = spec.usable_sources()?;
         // A directory of a sync lands in the destination, whether that exists or not.
         let has_directory = spec.sync.is_some() && usable.iter().any(Named::is_directory);
         let shape = match shape {
@@ -455,8 +422,9 @@ impl Source {
         let message = format!("cannot copy '{}': {why}; copy it without them", show(path));
         let failure = FileError { path: path.clone(), message };
         self.fail(failure, filled);
-        if let Entry::DirectoryEnd { path, meta, contents, .. } = entry {
-            self.postponed = Some((Entry::DirectoryEnd { path, meta, attributes: None, contents }, None));
+        if let Entry::DirectoryEnd { path, meta, size, contents, .. } = entry {
+            let end = Entry::DirectoryEnd { path, meta, size, attributes: None, contents };
+            self.postponed = Some((end, None));
         }
     }
 

@@ -8,7 +8,7 @@ use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, pwrite};
 
 use super::at;
-use super::attributes::{Applier, Attributes, Handle, Modes, Unkept, Unset, open_handle};
+use super::attributes::{Applier, Attributes, Handle, Modes, Unkept, Unset, executable_as, open_handle};
 use super::beneath::kind;
 use super::held::{Inode, is_trusted, may_be_put_there};
 use super::own::{OWN_MODE, is_marked, open_own};
@@ -17,6 +17,7 @@ use fobs_model::options::Overwrite;
 
 #[cfg(test)]
 pub(super) mod faults;
+mod in_place;
 mod names;
 mod thing;
 
@@ -127,8 +128,10 @@ impl Temporary {
         meta: Meta,
         applier: &Applier,
     ) -> Result<Option<u32>, Errno> {
+        let as_source =
+            |mode| if applier.keeping.executability { executable_as(meta.mode, mode) } else { mode & 0o777 };
         match (self.replaced(to, applier)?, applier.keeping.modes) {
-            (Replaced::File { mode }, Modes::Ordinary { .. }) => Ok(Some(mode & 0o777)),
+            (Replaced::File { mode }, Modes::Ordinary { .. }) => Ok(Some(as_source(mode))),
             (Replaced::Doubtful { mode, kept }, Modes::Ordinary { umask }) => {
                 Ok(Some(mode & (meta.mode & !umask | kept) & 0o777))
             }

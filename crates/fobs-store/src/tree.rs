@@ -21,7 +21,7 @@ use self::terms::written_now;
 use super::at;
 use super::at::open_beneath;
 use super::attributes::{Applier, Attributes, Made, ModeNow, Modes, Unkept, Unset, open_handle};
-use super::backups::Backups;
+use super::backups::{Aside, Backups};
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
 use super::held::Inode;
@@ -96,6 +96,10 @@ pub(super) struct Tree {
     health: Health,
     /// What is replaced is kept under another name.
     backups: Option<Backups>,
+    /// Where they lie, if not beside their files.
+    aside: Option<Arc<Aside>>,
+    /// Files that are replaced keep their inode (`--inplace`).
+    in_place: bool,
     /// Times of directories are left.
     leaves_directory_times: bool,
     /// Times of links are left.
@@ -166,6 +170,8 @@ impl Tree {
             journal,
             health,
             backups: None,
+            aside: None,
+            in_place: false,
             leaves_directory_times: false,
             leaves_link_times: false,
             leaves_top: false,
@@ -190,8 +196,10 @@ impl Tree {
     /// Stores as a sync does.
     pub(super) fn follow(&mut self, sync: &SyncOptions, budget: &MemoryBudget) {
         let may_rename = self.terms == Terms::default();
-        let suffix = sync.backup.clone().filter(|_| may_rename);
-        self.backups = suffix.map(|suffix| Backups::new(suffix, budget));
+        self.backups = self.backups_of(sync, budget).filter(|_| may_rename);
+        let is_alone = self.backups.is_none() && sync.link_dest.is_empty();
+        self.applier.keeping.executability = sync.rules.executability;
+        self.in_place = sync.rules.in_place && may_rename && is_alone;
         if sync.only_delete {
             self.top_meta = self.before;
         }
@@ -203,6 +211,25 @@ impl Tree {
         self.leaves_link_times = sync.rules.omit_link_times;
         self.leaves_top = sync.leaves_top();
         self.entrances = Some(Entrances::within(budget));
+    }
+
+    /// Tells where backups go that do not lie beside their files.
+    pub(super) fn keeps_backups_in(&mut self, aside: Option<Arc<Aside>>) {
+        self.aside = aside;
+    }
+
+    /// That directory.
+    pub(super) fn aside(&self) -> Option<&Arc<Aside>> {
+        self.aside.as_ref()
+    }
+
+    fn backups_of(&self, sync: &SyncOptions, budget: &MemoryBudget) -> Option<Backups> {
+        match (&self.aside, sync.backup.clone()) {
+            (Some(aside), suffix) => {
+                Some(Backups::aside(suffix, Arc::clone(aside), Arc::clone(&self.top), budget))
+            }
+            (None, suffix) => suffix.map(|suffix| Backups::new(suffix, budget)),
+        }
     }
 
     /// Where to put which directories were seen.

@@ -34,7 +34,7 @@ use fobs_model::name::Component;
 use named::NamedKind;
 
 pub(super) use super::select::Contents;
-pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
+pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, facts, opened, type_bits};
 pub(super) use followed::leads_out;
 pub(super) use following::Following;
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
@@ -110,6 +110,7 @@ pub(super) struct Walk {
 struct Level {
     path: Vec<u8>,
     meta: Meta,
+    size: u64,
     attributes: Result<Kept, Errno>,
     /// Open while its entries are read; closed before a subdirectory is entered.
     reading: Option<Dir>,
@@ -231,6 +232,7 @@ impl Walk {
                 self.levels.push(Level {
                     path: path.clone(),
                     meta,
+                    size: u64::try_from(stat.st_size).unwrap_or(0),
                     attributes,
                     reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
@@ -246,12 +248,12 @@ impl Walk {
 
     /// Ends the innermost directory.
     fn leave(&mut self, level: Level) -> Entry {
-        let Level { path, meta, attributes, contents, .. } = level;
+        let Level { path, meta, size, attributes, contents, .. } = level;
         match attributes {
-            Ok(attributes) => Entry::DirectoryEnd { path, meta, attributes, contents },
+            Ok(attributes) => Entry::DirectoryEnd { path, meta, size, attributes, contents },
             Err(errno) => {
                 let failure = no_attributes(&path, errno);
-                self.queued = Some(Entry::DirectoryEnd { path, meta, attributes: None, contents });
+                self.queued = Some(Entry::DirectoryEnd { path, meta, size, attributes: None, contents });
                 failure
             }
         }

@@ -109,7 +109,9 @@ pub use fobs_explain::{Explanation, Recorder};
 pub use fobs_filter as filter;
 pub use fobs_model::cancel::CancelToken;
 pub use fobs_model::error::{Error, ErrorKind, Result};
-pub use fobs_model::event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
+pub use fobs_model::event::{
+    EntryFacts, Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary,
+};
 pub use fobs_model::listing::{Entry, EntryKind, FileStamp, Link};
 pub use fobs_model::name::{BackupSuffix, BadName, RelPath};
 pub use fobs_model::options::{

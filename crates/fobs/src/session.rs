@@ -129,13 +129,17 @@ pub fn open_sink(spec: SinkSpec, sync: Option<&SyncOptions>) -> Result<Sink> {
     }
 }
 
-/// Refuses directories of `--link-dest` to which a key has no right, and those that cannot be used.
+/// Refuses directories of `--link-dest` and `--backup-dir` to which a key has no right, and those that cannot
+/// be used.
 pub(crate) fn check_bases(sink: &Sink, permit: Option<&Permit>) -> Result<()> {
     for basis in sink.bases() {
         permit.map_or(Ok(()), |permit| permit.check_path(&basis.path))?;
         basis.exists()?;
     }
-    Ok(())
+    match (sink.backup_dir(), permit) {
+        (Some(path), Some(permit)) => permit.check_path(path),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a listing carries the hashes of contents.

@@ -6,6 +6,7 @@ mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use fobs::options::sync::SyncOptions;
 use fobs::{Preserve, SymbolicLinks, Unkept};
@@ -44,8 +45,24 @@ pub struct SyncWords {
     pub rules: Vec<(RuleOption, OsString)>,
     pub itemize: u8,
     pub stats: bool,
-    /// `-h`, how often.
+    /// Figures: plain, with commas, in units of 1000, of 1024.
     pub human: u8,
+    pub out_format: Option<OsString>,
+    pub log_file: Option<PathBuf>,
+    pub log_format: Option<OsString>,
+    pub list_only: bool,
+    /// `--delay-updates`, `--partial-dir`: names that rsync leaves out for them.
+    pub delay_updates: bool,
+    pub partial_dir: Option<OsString>,
+    /// `--drop-D`
+    pub drops_devices: bool,
+    /// `--stop-after`, `--stop-at`: when the run ends.
+    pub stop_at: Option<SystemTime>,
+    pub progress: bool,
+    /// `--no-inc-recursive`
+    pub whole_list: bool,
+    /// `--outbuf=L`: lines are printed as they come.
+    pub is_live: bool,
     /// `--force`
     pub force: bool,
     /// `-C`
@@ -84,7 +101,18 @@ impl Default for SyncWords {
             rules: Vec::new(),
             itemize: 0,
             stats: false,
-            human: 0,
+            human: 1,
+            out_format: None,
+            log_file: None,
+            log_format: None,
+            list_only: false,
+            delay_updates: false,
+            partial_dir: None,
+            drops_devices: false,
+            stop_at: None,
+            progress: false,
+            whole_list: false,
+            is_live: false,
             force: false,
             cvs_exclude: false,
             before_program: String::new(),

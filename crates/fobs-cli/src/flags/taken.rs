@@ -1,7 +1,7 @@
 //! Options of rsync that are taken and change nothing that is copied: they are what happens anyway, or about
 //! how rsync itself works. Their values are still those that rsync takes.
 
-use fobs::options::flag::{Flag, RSYNC, Rank, SYNC, Standing, Takes, Use};
+use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Standing, Takes, Use};
 
 use super::sync::size;
 use super::{Chosen, words};
@@ -9,26 +9,49 @@ use super::{Chosen, words};
 type Row = Flag<Chosen>;
 
 const NO_SHELL: &str = "no shell on the other host reads a path";
+const BESIDE: &str = "an unfinished file lies hidden beside its place, gets its name by one rename when all of it is \
+                      verified, and the same command goes on with it";
 const LISTING: &str = "the listing always flows while files do";
 const BLAKE3: &str = "contents are compared by BLAKE3";
 const LEVEL: &str = "data is compressed as fast as the path carries it";
 
 /// Options that are taken.
 pub const TAKEN: &[Row] = &[
-    taken("progress", "fobs top shows the progress of every sync"),
-    Row::switch("P", |it, on| it.options.no_partial = !on)
-        .on(&[RSYNC.letter('P')])
-        .rank(Rank::Hidden)
-        .standing(Standing::Taken("it is --partial --progress, of which the one is the default")),
     taken("secluded-args", NO_SHELL).also(&["protect-args"]).on(&[RSYNC.letter('s')]),
     taken("old-args", NO_SHELL),
-    taken("inc-recursive", LISTING).also(&["i-r"]),
+    Row::switch("inc-recursive", |it, on| it.sync.whole_list = !on)
+        .also(&["i-r"])
+        .on(&[RSYNC])
+        .rank(Rank::Hidden)
+        .standing(Standing::Taken(LISTING)),
     taken("trust-sender", "names are always checked"),
     taken("blocking-io", "the other host's shell is not used for data"),
     taken("preallocate", "the room for each file is allocated before it is written, always"),
+    taken("super", "a receiver does what its user may"),
+    Row::switch("delay-updates", |it, on| it.sync.delay_updates = on)
+        .on(&[RSYNC])
+        .rank(Rank::Hidden)
+        .standing(Standing::Taken(BESIDE)),
+    Row::new("partial-dir", "DIR", Takes::Words(Names::Other, |it, name| it.sync.partial_dir = Some(name)))
+        .on(PLAIN)
+        .rank(Rank::Hidden)
+        .standing(Standing::Taken(BESIDE)),
+    Row::new("temp-dir", "DIR", Takes::Words(Names::Directory, |_, _| {}))
+        .on(&[SYNC.letter('T')])
+        .rank(Rank::Hidden)
+        .standing(Standing::Taken(BESIDE)),
+    read("protocol", "the two sides agree on a version", |_, text| number(text)),
+    read("address", "it is about rsync's own daemon", |_, _| Ok(())),
     taken("no-motd", "there is no daemon of rsync's").on(PLAIN),
     taken("old-dirs", "it is --dirs of old versions").also(&["old-d"]),
-    read("outbuf", "each line is written at once", |_, text| one_of(text, &["N", "L", "B", "n", "l", "b"])),
+    read(
+        "outbuf",
+        "lines to a terminal come at once, others in rsync's order at the end unless it is N or L",
+        |it, text| {
+            it.sync.is_live = !text.eq_ignore_ascii_case("B");
+            one_of(text, &["N", "L", "B", "n", "l", "b"])
+        },
+    ),
     read("stderr", "errors are always written to standard error", |_, text| {
         let whole = ["errors", "all", "client"];
         one_of(text, &["e", "a", "c", whole[0], whole[1], whole[2]])

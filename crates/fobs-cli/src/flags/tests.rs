@@ -63,7 +63,7 @@ fn sample(row: Row) -> &'static str {
         "transport" => "tcp:4",
         "stream-allotment" => "equal-parts",
         "priority" => "greedy",
-        "deadline" => "2h",
+        "deadline" | "stop-at" => "2h",
         "loss-cause" => "off",
         "min-rate" => "1Mbit/30s",
         "udp-ports" => "5000-5009",

@@ -112,7 +112,7 @@ fn contradictory_options_are_refused() {
         ("-o A=b a fobs://host/b", "-o is for copies over SSH"),
         ("-S f a fobs://host/b", "-S is for copies over SSH"),
         ("--fobs-path f a fobs://host/b", "--fobs-path is for copies over SSH"),
-        ("a b", "use cp"),
+        ("- -", "use cp"),
         ("a", "needs a source and a destination"),
         ("-- a -o:b", "cannot start with '-'"),
     ];

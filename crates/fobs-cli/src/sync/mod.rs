@@ -1,9 +1,18 @@
 //! `fobs sync`: runs a sync and prints what changes, as rsync does.
 
+mod figures;
+mod format;
+mod log;
+mod names;
 mod options;
+mod order;
 mod output;
+mod progress;
 mod relative;
+mod stop;
+mod wording;
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use fobs::options::flag::CommandName;
@@ -15,8 +24,9 @@ use crate::args::sync::SyncArgs;
 use crate::explain::{Meanwhile, Recording};
 use crate::flags::words::remote_shell;
 use crate::output::{Reporter, exit_code};
-use crate::{ctl, live, location, push, resolve, signals};
+use crate::{ctl, here, live, location, push, resolve, signals};
 use output::Lines;
+use stop::Stop;
 
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
@@ -34,12 +44,14 @@ pub fn run(args: &SyncArgs) -> u8 {
         signals::install(&cancel)?;
         let asked = recording.clone();
         signals::show_status(move || asked.show_status())?;
+        let stop = Stop::at(args.chosen.sync.stop_at, &cancel);
         let steering = Steering::new();
         let _seat = live::Seat::take(ctl::answer(&recording, &steering, &sync.options, &cancel));
         let remotes = sync.remotes();
-        push::with_consent(args, &remotes, sync.options.clone(), |options| {
+        let done = push::with_consent(args, &remotes, sync.options.clone(), |options| {
             sync.run(&options, &recording, &steering, &cancel)
-        })
+        });
+        stop.map_or(done.clone(), |stop| stop.explained(done))
     });
     let reported = reporter.finish(&outcome, None);
     if let Some(error) = outcome.as_ref().err().or(reported.as_ref().err()) {
@@ -89,15 +101,13 @@ impl Sync {
 
 fn resolved(args: &SyncArgs) -> Result<Sync> {
     let mut sync = options::resolve(args)?;
-    let (destination, words) = match args.paths.as_slice() {
-        [sources @ .., destination] if !sources.is_empty() => (destination, sources),
-        _ => {
-            return Err(usage("a sync needs a source and a destination, as in fobs sync -a data/ host:data"));
-        }
-    };
+    let (words, mut destination) = ends(args)?;
     let mut sources = words.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
-    let destination = location::parse(destination)?;
-    location::check_pair(&sources, &destination)?;
+    let mut options = resolve::transfer(&args.chosen)?;
+    let is_here = sources.iter().chain([&destination]).all(|place| matches!(place, Location::Local(_)));
+    if !is_here {
+        location::check_pair(&sources, &destination)?;
+    }
     if sources.iter().chain([&destination]).any(|place| *place == Location::Stdio) {
         return Err(usage("'-' cannot be brought up to date: name files or directories"));
     }
@@ -107,7 +117,10 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
     if sync.names.is_some() {
         sources.iter_mut().for_each(contents);
     }
-    let mut options = resolve::transfer(&args.chosen)?;
+    if is_here {
+        here::served(&mut destination, &mut options)?;
+        return Ok(Sync { sources, destination, options, sync });
+    }
     let carrier = sources.iter().chain([&destination]).find_map(|place| match place {
         Location::Remote(remote) => Some(remote.carrier),
         Location::Local(_) | Location::Stdio => None,
@@ -119,6 +132,25 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
         }
     }
     Ok(Sync { sources, destination, options, sync })
+}
+
+/// The sources and the destination; where sources are listed only, one that does not exist.
+fn ends(args: &SyncArgs) -> Result<(&[OsString], Location)> {
+    let is_alone = args.paths.len() == 1;
+    match args.paths.as_slice() {
+        [sources @ .., last] if lists_only(args) => {
+            let sources = if is_alone { std::slice::from_ref(last) } else { sources };
+            let nowhere = std::env::temp_dir().join(format!("fobs-lists-{}-only", std::process::id()));
+            Ok((sources, Location::Local(nowhere)))
+        }
+        [sources @ .., destination] if !is_alone => Ok((sources, location::parse(destination)?)),
+        _ => Err(usage("a sync needs a source and a destination, as in fobs sync -a data/ host:data")),
+    }
+}
+
+/// Whether entries are listed and nothing else: as asked for, or because no destination is given.
+fn lists_only(args: &SyncArgs) -> bool {
+    args.chosen.sync.list_only || args.paths.len() == 1
 }
 
 /// The remote shell of the environment, where none is named, and what rsync would be run with.

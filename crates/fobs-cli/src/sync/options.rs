@@ -6,13 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use fobs::filter::{Action, Filter, Separator};
-use fobs::options::sync::{
-    BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
-};
+use fobs::options::sync::{BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, SyncOptions, SyncRules};
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
+use super::wording::Wording;
 use crate::args::sync::SyncArgs;
-use crate::flags::Chosen;
 use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
 
 /// What CVS leaves out, and the places of other systems of versions, as rsync(1) lists them.
@@ -35,11 +33,13 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
     let given = &args.chosen.sync;
     check(args)?;
     let names = given.files_from.as_deref().map(|file| names_from(file, separator(given))).transpose()?;
-    let directories = entered(given, names.is_some());
+    let directories = entered(args, names.is_some());
     let delete = deletion(given, directories)?;
     let backup = backup_suffix(given)?;
+    let aside = given.choices.backup_dir.clone();
     let mut filter = filter(given)?;
-    if let (Some(suffix), Some(_), false) = (&backup, delete, given.delete_excluded) {
+    protect_aside(&mut filter, aside.as_ref(), delete.is_some())?;
+    if let (Some(suffix), Some(_), false, None) = (&backup, delete, given.delete_excluded, &aside) {
         // As rsync: backups are not deleted.
         let rule = [b"P *", suffix.as_bytes()].concat();
         filter
@@ -47,8 +47,14 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
             .map_err(|why| usage(why.to_string()))?;
     }
     let choices = given.choices.clone();
+    let lists = super::lists_only(args);
+    let mut preserve = Preserve { chmod: chmod(&given.chmod)?, ..choices.preserve };
+    if given.drops_devices {
+        (preserve.devices, preserve.specials) = (false, false);
+    }
     Ok(SyncOptions {
-        preserve: Preserve { chmod: chmod(&given.chmod)?, ..choices.preserve },
+        preserve: if lists { Preserve { modes: true, times: true, ..preserve } } else { preserve },
+        dry_run: choices.dry_run || lists,
         directories,
         filter: filter.rules(),
         names,
@@ -60,26 +66,16 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
                 (false, false) => Present::Updated,
             },
             // A backup changes its directory's time again and again.
-            omit_directory_times: choices.rules.omit_directory_times || backup.is_some(),
+            omit_directory_times: choices.rules.omit_directory_times || backup.is_some() && aside.is_none(),
             makes_way: delete.is_some() || given.force,
             ..choices.rules
         },
         delete,
         backup,
-        report: report(&args.chosen),
+        backup_dir: aside,
+        report: Wording::of(args, false).report(),
         ..choices
     })
-}
-
-/// What is reported: what is printed, and what is counted for the statistics.
-fn report(chosen: &Chosen) -> Report {
-    let said = &chosen.program;
-    let level = |name| said.told.level(name, said.verbose);
-    match (chosen.sync.itemize, said.told.says("name").then(|| level("name")), level("name")) {
-        (2.., _, _) | (_, Some(2..), _) => Report::All,
-        (0, _, 0) if level("del") == 0 => Report::Nothing,
-        _ => Report::Changed,
-    }
 }
 
 /// Refuses what cannot be combined.
@@ -90,7 +86,7 @@ fn check(args: &SyncArgs) -> Result<()> {
             "-xx is not built: directories on which a file system is mounted are made; give -x once",
         ));
     }
-    if given.files_from.is_some() && args.paths.len() != 2 {
+    if given.files_from.is_some() && args.paths.len() != 2 && !super::lists_only(args) {
         return Err(usage(
             "--files-from needs one source, the directory in which the names lie, and a destination",
         ));
@@ -108,12 +104,14 @@ fn check(args: &SyncArgs) -> Result<()> {
 }
 
 /// Which directories are entered. `-a` does not recurse with `--files-from`, which makes directories instead.
-fn entered(given: &SyncWords, has_names: bool) -> Enter {
+fn entered(args: &SyncArgs, has_names: bool) -> Enter {
+    let given = &args.chosen.sync;
+    let is_listed = super::lists_only(args) && given.directories == Directories::Implied;
     match (given.recursion, given.directories) {
         (Recursion::On, _) => Enter::All,
         (Recursion::Implied, _) if !has_names => Enter::All,
         (_, Directories::On) => Enter::Made,
-        (_, Directories::Implied) if has_names => Enter::Made,
+        (_, Directories::Implied) if has_names || is_listed => Enter::Made,
         _ => Enter::None,
     }
 }
@@ -142,14 +140,36 @@ fn compare(given: &SyncWords) -> Compare {
 }
 
 fn backup_suffix(given: &SyncWords) -> Result<Option<BackupSuffix>> {
-    let suffix = given.suffix.as_deref().unwrap_or(OsStr::new("~")).as_bytes();
-    if !given.backup && suffix.is_empty() {
+    let is_aside = given.choices.backup_dir.is_some();
+    let usual = OsStr::new(if is_aside { "" } else { "~" });
+    let suffix = given.suffix.as_deref().unwrap_or(usual).as_bytes();
+    if (!given.backup || is_aside) && suffix.is_empty() {
         return Ok(None);
     }
     let suffix = BackupSuffix::new(suffix.to_vec()).map_err(|why| {
         usage(format!("--suffix is not possible: {why}; a backup lies beside its file, under another name"))
     })?;
-    Ok(given.backup.then_some(suffix))
+    Ok((given.backup || is_aside).then_some(suffix))
+}
+
+/// What lies in a directory of backups within the destination is not deleted.
+fn protect_aside(filter: &mut Filter, aside: Option<&Vec<u8>>, deletes: bool) -> Result<()> {
+    let Some(directory) = aside.filter(|_| deletes) else { return Ok(()) };
+    let parts: Vec<&[u8]> =
+        directory.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+    if directory.starts_with(b"/") || parts.contains(&&b".."[..]) || parts.is_empty() {
+        return Ok(());
+    }
+    // What would be a pattern is meant as it is.
+    let special = |byte: &u8| b"*?[\\".contains(byte);
+    let plain: Vec<u8> = parts
+        .join(&b'/')
+        .iter()
+        .flat_map(|byte| if special(byte) { vec![b'\\', *byte] } else { vec![*byte] })
+        .collect();
+    let rule = [b"P /", &plain[..], b"/"].concat();
+    let added = filter.add_rule(&rule, &mut |_| Err(io::ErrorKind::Unsupported.into()));
+    added.map_err(|why| usage(format!("--backup-dir: {why}")))
 }
 
 fn chmod(texts: &[String]) -> Result<Chmod> {
@@ -179,7 +199,23 @@ fn filter(given: &SyncWords) -> Result<Filter> {
     if given.cvs_exclude {
         cvs_rules(&mut filter)?;
     }
+    unfinished_rules(given, &mut filter)?;
     Ok(filter)
+}
+
+/// rsync leaves its directories of unfinished files out, behind all other rules.
+fn unfinished_rules(given: &SyncWords, filter: &mut Filter) -> Result<()> {
+    let partial = given.partial_dir.as_deref().map(OsStr::as_bytes);
+    let usual = given.delay_updates.then_some(&b".~tmp~"[..]);
+    let Some(name) = partial.or(usual).map(|name| name.strip_suffix(b"/").unwrap_or(name)) else {
+        return Ok(());
+    };
+    if name.starts_with(b"/") || matches!(name, b"" | b".") {
+        return Ok(());
+    }
+    let rule = [b"-p ", name, b"/"].concat();
+    let added = filter.add_rule(&rule, &mut |_| Err(io::ErrorKind::Unsupported.into()));
+    added.map_err(|why| usage(format!("--partial-dir: {why}")))
 }
 
 /// What `-C` leaves out, behind all other rules: what a .cvsignore file names, what CVS leaves out, and what

@@ -1,80 +1,254 @@
 //! What a sync prints: changes and statistics on standard output, errors and notices on standard error.
 
-use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use fobs::event::{Event, EventSink, FileError, Outcome, Summary};
+use fobs::event::{EntryFacts, Event, EventSink, FileDone, FileError, Outcome, Progress, Summary};
 use fobs::explain::Explanation;
+use jiff::tz::TimeZone;
 
+use super::figures::{Counts, last_lines, moved, statistics};
+use super::format::{Format, Line, listed};
+use super::log::Log;
+use super::names::{Letters, shown};
+use super::order::Held;
+use super::progress::{Standing, complete, flowing};
+use super::wording::Wording;
 use crate::args::sync::SyncArgs;
 use crate::output::{Reporter, note};
-use crate::units::show_rate;
+
+/// Most lines that wait for their file with `--progress`; further ones are printed at once.
+const WAITING_MAX: usize = 1 << 16;
+/// What `-i` says of something that is deleted.
+const DELETING: &str = "*deleting  ";
 
 /// Prints lines.
 pub struct Lines {
-    itemize: bool,
-    names: bool,
-    deletions: bool,
-    quiet: bool,
-    stats: bool,
-    human: u8,
-    raw_names: bool,
-    counts: Mutex<Counts>,
+    wording: Wording,
+    log: Option<Log>,
+    letters: Letters,
+    zone: TimeZone,
+    state: Mutex<Printed>,
 }
 
-/// For `--stats`.
-#[derive(Default)]
-struct Counts {
-    created: u64,
-    deleted: u64,
+struct Printed {
+    counts: Counts,
+    held: Held,
+    /// Lines of files that `--progress` prints once the file is there.
+    waiting: HashMap<Vec<u8>, Vec<u8>>,
+    has_begun: bool,
+    is_listed: bool,
+    files: u64,
+    began: Instant,
+    /// Columns of an unfinished line.
+    columns: usize,
 }
 
 impl Lines {
     /// As the switches say.
     pub fn new(args: &SyncArgs) -> Lines {
-        let (said, given) = (&args.chosen.program, &args.chosen.sync);
+        let zone = TimeZone::system();
+        let wording = Wording::of(args, io::stdout().is_terminal());
+        let opened = wording.log_file.as_ref().map(|path| {
+            Log::open(path, wording.log_format.clone(), zone.clone())
+                .map_err(|error| note(&format!("goes on without --log-file '{}': {error}", path.display())))
+        });
+        let state = Printed {
+            counts: Counts::default(),
+            held: Held::default(),
+            waiting: HashMap::new(),
+            has_begun: false,
+            is_listed: false,
+            files: 0,
+            began: Instant::now(),
+            columns: 0,
+        };
+        let log = opened.and_then(Result::ok);
         Lines {
-            itemize: given.itemize > 0,
-            names: said.told.level("name", said.verbose) > 0,
-            deletions: said.told.level("del", said.verbose) > 0,
-            quiet: said.quiet,
-            stats: given.stats || said.told.says("stats") && said.told.level("stats", 0) > 1,
-            human: given.human,
-            raw_names: said.raw_names,
-            counts: Mutex::default(),
+            log,
+            letters: Letters::of(args.chosen.program.raw_names),
+            wording,
+            zone,
+            state: Mutex::new(state),
         }
     }
 
-    /// A line with a path, and with what the path links to.
-    fn line(
-        &self,
-        before: &[&[u8]],
-        path: &[u8],
-        directory: bool,
-        target: Option<(&[u8], &[u8])>,
-    ) -> Vec<u8> {
-        let mut line = before.concat();
-        match (path.is_empty(), directory) {
-            (true, _) => line.extend_from_slice(b"./"),
-            (false, true) => line.extend([&shown(path, self.raw_names)[..], b"/"].concat()),
-            (false, false) => line.extend(shown(path, self.raw_names)),
-        }
-        if let Some((arrow, target)) = target {
-            line.extend_from_slice(arrow);
-            line.extend(shown(target, self.raw_names));
-        }
-        line.push(b'\n');
-        line
+    fn state(&self) -> MutexGuard<'_, Printed> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, act: impl FnOnce(&mut Counts)) {
-        act(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Prints, behind what comes first of all.
+    fn print(&self, state: &mut Printed, text: &[u8]) {
+        let has_first = self.wording.header.is_some() && !state.has_begun;
+        if self.wording.quiet || text.is_empty() && !has_first && state.columns == 0 {
+            return;
+        }
+        let mut whole = Vec::new();
+        if !std::mem::replace(&mut state.has_begun, true) {
+            whole.extend(self.wording.header.iter().flat_map(|line| format!("{line}\n").into_bytes()));
+        }
+        if std::mem::take(&mut state.columns) > 0 && !text.starts_with(b"\r") {
+            whole.push(b'\n');
+        }
+        whole.extend_from_slice(text);
+        let mut out = io::stdout().lock();
+        // A closed pipe is no failure of the sync.
+        let _ = out.write_all(&whole).and_then(|()| out.flush());
     }
 
-    fn print(&self, line: &[u8]) {
-        if !self.quiet {
-            // A closed pipe is no failure of the sync.
-            let _ = io::stdout().lock().write_all(line);
+    /// An entry with this path was decided on; `logged` has its names as a log does.
+    fn changed(&self, line: &Line<'_>, logged: &Line<'_>, path: &[u8]) {
+        let mut state = self.state();
+        state.counts.add(line.changes, &line.facts);
+        if line.changes.chars().nth(1).is_some_and(|letter| self.wording.left_out.contains(&letter)) {
+            let text = [b"skipping non-regular file \"", line.path, b"\""].concat();
+            return self.put(&mut state, path, false, false, &text);
+        }
+        if !self.wording.shows(line) {
+            return;
+        }
+        if let Some(log) = &self.log
+            && let Some(format) = log.format.as_ref().filter(|_| !line.facts.unchanged)
+        {
+            log.line(&format.fill(logged, &self.zone));
+        }
+        let text = match (&self.wording.format, line.facts.unchanged) {
+            _ if self.wording.lists => listed(line, self.wording.human, &self.zone),
+            (Some(_), true) if !self.wording.is_itemized() => [line.path, b" is uptodate"].concat(),
+            (Some(format), _) => format.fill(line, &self.zone),
+            (None, _) => return,
+        };
+        let waits =
+            self.wording.progress == 1 && line.changes.starts_with(['<', '>']) && !self.wording.run.is_dry;
+        if waits && state.waiting.len() < WAITING_MAX {
+            state.waiting.insert(path.to_vec(), [&text[..], b"\n"].concat());
+        } else {
+            self.put(&mut state, path, line.directory, false, &text);
+        }
+    }
+
+    fn deleted(&self, path: &[u8], directory: bool) {
+        let mut state = self.state();
+        state.counts.deleted.add(if directory { "d" } else { "f" });
+        let printed = shown(path, self.letters);
+        let line = Line {
+            changes: DELETING,
+            path: &printed,
+            directory,
+            target: None,
+            facts: EntryFacts { group: self.wording.keeps_groups.then_some(0), ..EntryFacts::default() },
+            operation: "del.",
+            above: b"",
+        };
+        let plain = Format::parse(b"deleting %n");
+        if let Some(log) = self.log.as_ref().filter(|_| !self.wording.run.is_dry)
+            && let Some(format) = &log.format
+        {
+            let format = if format.has(b"oi") { format } else { &plain };
+            let logged = shown(path, Letters::All);
+            log.line(&format.fill(&Line { path: &logged, ..line }, &self.zone));
+        }
+        let format = match &self.wording.format {
+            Some(format) if format.has(b"oi") => format,
+            None if !self.wording.deletions => return,
+            _ => &plain,
+        };
+        let text = format.fill(&line, &self.zone);
+        self.put(&mut state, path, directory, true, &text);
+    }
+
+    /// Prints a line of an entry, at once or in its order.
+    fn put(&self, state: &mut Printed, path: &[u8], directory: bool, deleted: bool, text: &[u8]) {
+        let line = [text, b"\n"].concat();
+        if self.wording.is_live {
+            return self.print(state, &line);
+        }
+        if state.held.take(path.to_vec(), directory, deleted, line) {
+            let all = state.held.release();
+            self.print(state, &all);
+        }
+    }
+
+    fn file_done(&self, file: &FileDone) {
+        if self.wording.progress != 1 {
+            return;
+        }
+        let mut state = self.state();
+        state.files += 1;
+        let name = state.waiting.remove(&file.path).unwrap_or_default();
+        let took = state.began.elapsed();
+        let standing = Standing { bytes: file.bytes, size: file.bytes, rate: 0.0, ..state.standing() };
+        let line = format!("{}\n", complete(&standing, self.wording.human, took));
+        self.print(&mut state, &[&name[..], line.as_bytes()].concat());
+    }
+
+    fn progress(&self, progress: &Progress) {
+        let mut state = self.state();
+        state.is_listed = progress.scan_complete;
+        if self.wording.progress < 2 {
+            return;
+        }
+        state.files = progress.files;
+        let standing = Standing {
+            bytes: progress.bytes,
+            size: progress.bytes_known.max(progress.bytes),
+            rate: progress.rate_bps / 8.0,
+            ..state.standing()
+        };
+        self.line_of_progress(&mut state, &flowing(&standing, self.wording.human));
+    }
+
+    fn line_of_progress(&self, state: &mut Printed, line: &str) {
+        // A shorter line covers the one before.
+        let columns = line.len().max(state.columns);
+        self.print(state, format!("{line:<columns$}").as_bytes());
+        state.columns = columns;
+    }
+
+    /// What comes at the end of a run.
+    fn last(&self, state: &mut Printed, summary: &Summary) {
+        let Wording { human, run, stats, .. } = self.wording;
+        if self.wording.progress > 1 {
+            let rate = if summary.seconds > 0.0 { summary.bytes as f64 / summary.seconds } else { 0.0 };
+            state.files = summary.files;
+            let all = Standing {
+                bytes: summary.bytes,
+                size: summary.bytes,
+                rate,
+                is_listed: true,
+                ..state.standing()
+            };
+            let line = complete(&all, human, state.began.elapsed());
+            self.line_of_progress(state, &line);
+        }
+        let mut text = String::new();
+        if stats > 1 {
+            text += &statistics(summary, &state.counts, human, run);
+        }
+        if stats > 0 {
+            text += &last_lines(summary, &state.counts, human, run);
+        }
+        self.print(state, text.as_bytes());
+        if let Some(log) = &self.log {
+            let (sent, received) = moved(summary, run);
+            let size = state.counts.total_size;
+            log.line(format!("sent {sent} bytes  received {received} bytes  total size {size}").as_bytes());
+        }
+    }
+}
+
+impl Printed {
+    fn standing(&self) -> Standing {
+        let all = self.counts.all.total();
+        let left = self.counts.transferred.saturating_sub(self.files);
+        Standing {
+            files: self.files,
+            left,
+            all,
+            is_listed: self.is_listed || left == 0,
+            ..Standing::default()
         }
     }
 }
@@ -82,28 +256,48 @@ impl Lines {
 impl EventSink for Lines {
     fn event(&self, event: Event) {
         match event {
-            Event::Changed { changes, path, directory, target } => {
-                if changes.contains("+++++++++") {
-                    self.count(|counts| counts.created += 1);
-                }
-                let arrow = if changes.starts_with('h') { HARD_LINK } else { SYMLINK };
-                let target = target.as_deref().map(|target| (arrow, target));
-                if self.itemize {
-                    self.print(&self.line(&[changes.as_bytes(), b" "], &path, directory, target));
-                } else if self.names && (!directory || changes.starts_with('c')) {
-                    self.print(&self.line(&[], &path, directory, target));
-                }
+            Event::Started { .. } => {
+                let word =
+                    if self.wording.run.is_push { "building file list" } else { "receiving file list" };
+                self.log.iter().for_each(|log| log.line(word.as_bytes()));
             }
-            Event::Deleted { path, directory } => {
-                self.count(|counts| counts.deleted += 1);
-                if self.itemize {
-                    self.print(&self.line(&[b"*deleting   "], &path, directory, None));
-                } else if self.deletions {
-                    self.print(&self.line(&[b"deleting "], &path, directory, None));
+            Event::Changed { mut changes, path, directory, mut target, facts } => {
+                if self.wording.is_here && changes.starts_with('<') {
+                    // As rsync shows it where both ends are one.
+                    changes.replace_range(..1, ">");
                 }
+                if self.wording.lists && !self.wording.shows_links {
+                    target = None;
+                }
+                let printed = shown(&path, self.letters);
+                let printed_target = target.as_ref().map(|target| shown(target, self.letters));
+                let line = Line {
+                    changes: &changes,
+                    path: &printed,
+                    directory,
+                    target: printed_target.as_deref(),
+                    facts,
+                    operation: if self.wording.run.is_push { "send" } else { "recv" },
+                    above: &self.wording.above,
+                };
+                let logged =
+                    [Some(&path), target.as_ref()].map(|name| name.map(|it| shown(it, Letters::All)));
+                let [logged_path, logged_target] = &logged;
+                let logged = Line {
+                    path: logged_path.as_deref().unwrap_or_default(),
+                    target: logged_target.as_deref(),
+                    ..line
+                };
+                self.changed(&line, &logged, &path);
             }
-            Event::FileFailed(FileError { message, .. }) => note(&message),
-            Event::Notice(sentence) if !self.quiet => note(&sentence),
+            Event::Deleted { path, directory } => self.deleted(&path, directory),
+            Event::FileDone(file) => self.file_done(&file),
+            Event::Progress(progress) => self.progress(&progress),
+            Event::FileFailed(FileError { message, .. }) => {
+                self.log.iter().for_each(|log| log.line(message.as_bytes()));
+                note(&message);
+            }
+            Event::Notice(sentence) if !self.wording.quiet => note(&sentence),
             // Of the copy, not of what the user asked about.
             _ => {}
         }
@@ -115,9 +309,15 @@ impl Reporter for Lines {
         if let Ok(Summary { deletions_left: count @ 1.., .. }) = outcome {
             note(&format!("{count} more would have been deleted: raise --max-delete"));
         }
-        if let (Ok(summary), true) = (outcome, self.stats) {
-            let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            self.print(statistics(summary, &counts, self.human).as_bytes());
+        let mut state = self.state();
+        let mut all: Vec<u8> = state.waiting.drain().flat_map(|(_, line)| line).collect();
+        all.extend(state.held.release());
+        if !all.is_empty() {
+            self.print(&mut state, &all);
+        }
+        match outcome {
+            Ok(summary) => self.last(&mut state, summary),
+            Err(error) => self.log.iter().for_each(|log| log.line(error.message.as_bytes())),
         }
         Ok(())
     }
@@ -127,121 +327,5 @@ impl Reporter for Lines {
     }
 }
 
-fn statistics(summary: &Summary, counts: &Counts, human: u8) -> String {
-    let literal = summary.bytes.saturating_sub(summary.resumed_bytes).saturating_sub(summary.matched_bytes);
-    format!(
-        "\nNumber of created entries: {}\nNumber of deleted entries: {}\nNumber of files transferred: {}\n\
-         Total transferred file size: {} bytes\nBytes that an earlier run had stored: {}\n\
-         Literal data: {} bytes\nMatched data: {} bytes\nSeconds: {:.2}\n\
-         Rate: {}\nEntries that failed: {}\n",
-        figure(counts.created, human),
-        figure(counts.deleted, human),
-        figure(summary.files, human),
-        figure(summary.bytes, human),
-        figure(summary.resumed_bytes, human),
-        figure(literal, human),
-        figure(summary.matched_bytes, human),
-        summary.seconds_total,
-        show_rate(summary.goodput_bps),
-        summary.errors.len(),
-    )
-}
-
-/// Before what a link leads to, as rsync writes it.
-const SYMLINK: &[u8] = b" -> ";
-const HARD_LINK: &[u8] = b" => ";
-
-/// A path as rsync writes it: control characters, and what looks like the escape itself, as `\#ooo`; bytes
-/// above ASCII too, unless they are wanted as they are.
-fn shown(path: &[u8], raw: bool) -> Vec<u8> {
-    let mut text = Vec::with_capacity(path.len());
-    let digits = |bytes: &[u8]| bytes.len() >= 3 && bytes[..3].iter().all(u8::is_ascii_digit);
-    for (at, byte) in path.iter().copied().enumerate() {
-        let is_escape = byte == b'\\' && path.get(at + 1) == Some(&b'#') && digits(&path[at + 2..]);
-        match byte {
-            _ if is_escape => text.extend_from_slice(b"\\#134"),
-            b' '..=b'~' | b'\t' => text.push(byte),
-            0x80.. if raw => text.push(byte),
-            _ => text.extend_from_slice(format!("\\#{byte:03o}").as_bytes()),
-        }
-    }
-    text
-}
-
-/// A figure as `-h` has it: plain, in units of 1000, or of 1024.
-fn figure(number: u64, human: u8) -> String {
-    let base = match human {
-        0 => return number.to_string(),
-        1 => 1000.0,
-        _ => 1024.0,
-    };
-    let mut value = number as f64;
-    let mut unit = None;
-    for letter in ["K", "M", "G", "T", "P", "E"] {
-        if value < base {
-            break;
-        }
-        value /= base;
-        unit = Some(letter);
-    }
-    unit.map_or_else(|| number.to_string(), |unit| format!("{value:.2}{unit}"))
-}
-
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-    use crate::args::{Cli, Command};
-
-    fn lines(words: &[&str]) -> Lines {
-        let words = ["fobs", "sync"].iter().chain(words).chain(&["a", "b:"]);
-        match Cli::try_parse_from(words).expect("valid words").command {
-            Command::Sync(args) => Lines::new(&args),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn lines_are_those_of_rsync() {
-        let plain = lines(&[]);
-        let text = |before: &[u8], path: &[u8], directory, target| {
-            String::from_utf8(plain.line(&[before], path, directory, target)).expect("ASCII")
-        };
-        assert_eq!(text(b"cd+++++++++ ", b"a/b", true, None), "cd+++++++++ a/b/\n");
-        assert_eq!(text(b".d..t...... ", b"", true, None), ".d..t...... ./\n");
-        assert_eq!(text(b"cL+++++++++ ", b"l", false, Some((SYMLINK, b"to"))), "cL+++++++++ l -> to\n");
-        assert_eq!(text(b"hf+++++++++ ", b"l", false, Some((HARD_LINK, b"to"))), "hf+++++++++ l => to\n");
-        assert_eq!(text(b"", b"a\n\xc3\\#012", false, None), "a\\#012\\#303\\#134#012\n");
-        assert_eq!(lines(&["-8"]).line(&[], b"a\n\xc3", false, None), b"a\\#012\xc3\n");
-    }
-
-    #[test]
-    fn what_is_printed_follows_levels() {
-        let printed = |words: &[&str]| {
-            let lines = lines(words);
-            (lines.names, lines.deletions, lines.stats)
-        };
-        assert_eq!(printed(&[]), (false, false, false));
-        assert_eq!(printed(&["-v"]), (true, true, false));
-        assert_eq!(printed(&["--info=name0,stats2", "-v"]), (false, true, true));
-        assert_eq!(printed(&["--info=del"]), (false, true, false));
-        assert_eq!(printed(&["--info=progress2", "--info=name"]), (true, false, false));
-        assert_eq!(printed(&["-vv", "--info=NONE"]), (false, false, false));
-    }
-
-    #[test]
-    fn figures_have_the_units_of_rsync() {
-        for (number, plain, decimal, binary) in [
-            (0, "0", "0", "0"),
-            (999, "999", "999", "999"),
-            (1000, "1000", "1.00K", "1000"),
-            (5003, "5003", "5.00K", "4.89K"),
-            (1_500_000, "1500000", "1.50M", "1.43M"),
-            (u64::MAX, "18446744073709551615", "18.45E", "16.00E"),
-        ] {
-            let all = [0, 1, 2].map(|human| figure(number, human));
-            assert_eq!(all, [plain, decimal, binary], "{number}");
-        }
-    }
-}
+mod tests;

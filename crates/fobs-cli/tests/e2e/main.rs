@@ -16,6 +16,7 @@ mod process;
 mod remote;
 mod sshd;
 mod sync_trees;
+mod sync_words;
 
 mod arguments;
 mod changing;
@@ -52,6 +53,7 @@ mod sync_keeps;
 mod sync_lines;
 mod sync_links;
 mod sync_places;
+mod sync_public;
 mod sync_sources;
 mod systemd;
 mod trees;

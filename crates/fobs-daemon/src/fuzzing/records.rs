@@ -60,6 +60,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         fsync: false,
         keep: Partial::Discard,
         link_dest: Vec::new(),
+        backup_dir: None,
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

@@ -36,6 +36,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         fsync: false,
         keep: Partial::Keep,
         link_dest: Vec::new(),
+        backup_dir: None,
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

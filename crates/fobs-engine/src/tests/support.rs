@@ -357,6 +357,7 @@ impl World {
             fsync: false,
             keep: Partial::Discard,
             link_dest: Vec::new(),
+            backup_dir: None,
             transfer_id: [0; 16],
             names: Vec::new(),
             client: None,

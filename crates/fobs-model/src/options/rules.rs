@@ -35,6 +35,12 @@ pub struct SyncRules {
     /// Links that lead out of the tree are left out (`--safe-links`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub safe_links: bool,
+    /// A file that is replaced stays the same one, with its further names (`--inplace`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
+    /// A file that is there becomes executable as the source is, where modes are not kept (`-E`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub executability: bool,
 }
 
 /// The feature of a program that knows the rules of 0.3 (protocol 7.7).
@@ -56,6 +62,8 @@ impl SyncRules {
             appends,
             despite_errors,
             safe_links,
+            in_place,
+            executability,
         } = self;
         let needs = [
             (size_max.is_some(), (SYNC2, "--max-size")),
@@ -63,6 +71,8 @@ impl SyncRules {
             (*appends, (SYNC2, "--append")),
             (*despite_errors, (SYNC2, "--ignore-errors")),
             (*safe_links, (SYNC2, "--safe-links")),
+            (*in_place, (SYNC2, "--inplace")),
+            (*executability, (SYNC2, "--executability")),
         ];
         needs.into_iter().filter(|(is_so, _)| *is_so).map(|(_, feature)| feature).collect()
     }

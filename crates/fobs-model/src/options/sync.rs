@@ -27,8 +27,12 @@ pub struct SyncOptions {
     pub rules: SyncRules,
     /// What is deleted at the destination.
     pub delete: Option<Delete>,
-    /// The end of a backup's name, if backups are made.
+    /// The end of a backup's name, if backups are made beside their files.
     pub backup: Option<BackupSuffix>,
+    /// The directory, relative to the destination, in which backups are made instead (`--backup-dir`); there
+    /// their names may be those of their files.
+    #[serde(with = "crate::bytes::maybe", skip_serializing_if = "Option::is_none")]
+    pub backup_dir: Option<Vec<u8>>,
     /// What the destination has, as it was sent or as it was, is removed from the source at the end.
     pub remove_source_files: bool,
     /// Directories, relative to the destination, whose unchanged files get one more name there instead of
@@ -44,6 +48,9 @@ pub struct SyncOptions {
     /// Directories in which there is nothing are not listed (`-m`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prune_empty: bool,
+    /// Sources that do not exist are no failures (`--ignore-missing-args`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignores_missing: bool,
     /// Directories above the destination that do not exist are made (`--mkpath`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub make_path: bool,
@@ -62,6 +69,7 @@ impl SyncOptions {
     pub fn sender_features(&self) -> Vec<(&'static str, &'static str)> {
         let needs = [
             (self.prune_empty, (SYNC2, "--prune-empty-dirs")),
+            (self.ignores_missing, (SYNC2, "--ignore-missing-args")),
             (self.preserve.follow != Follow::None, (SYNC2, "links that are followed")),
             (!self.preserve.users.is_empty(), (SYNC2, "--usermap and --chown")),
             (!self.preserve.groups.is_empty(), (SYNC2, "--groupmap and --chown")),
@@ -72,7 +80,8 @@ impl SyncOptions {
     /// Likewise those that a receiver must have.
     pub fn receiver_features(&self) -> Vec<(&'static str, &'static str)> {
         let paths = self.make_path.then_some((SYNC2, "--mkpath"));
-        self.rules.features().into_iter().chain(paths).collect()
+        let aside = self.backup_dir.as_ref().map(|_| (SYNC2, "--backup-dir"));
+        self.rules.features().into_iter().chain(paths).chain(aside).collect()
     }
 
     /// Whether directories can be sources.

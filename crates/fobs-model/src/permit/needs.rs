@@ -144,6 +144,7 @@ impl<'r> Needs<'r> {
             rules,
             delete,
             backup,
+            backup_dir,
             link_dest,
             dry_run,
             only_delete,
@@ -153,6 +154,7 @@ impl<'r> Needs<'r> {
             preserve: _,
             // Which entries the client sends; the server's part of it is about deletion.
             prune_empty: _,
+            ignores_missing: _,
             directories: _,
             filter: _,
             names: _,
@@ -173,6 +175,9 @@ impl<'r> Needs<'r> {
             appends,
             // A link that is left out is not looked at.
             safe_links: _,
+            // How what may be replaced is replaced.
+            in_place: _,
+            executability: _,
             // Of what is deleted, which is judged by itself.
             despite_errors: _,
             // Of times that are compared or set.
@@ -185,7 +190,7 @@ impl<'r> Needs<'r> {
         self.if_so(size_min.is_some(), Action::Look, "--min-size");
         self.if_so(*appends, Action::Look, "--append");
         self.if_so(delete.is_some() || *only_delete || *makes_way, Action::Delete, "--delete");
-        self.if_so(backup.is_some(), Action::Rename, "--backup");
+        self.if_so(backup.is_some() || backup_dir.is_some(), Action::Rename, "--backup");
         self.if_so(!link_dest.is_empty(), Action::Look, "--link-dest");
         self.if_so(*dry_run, Action::Look, "--dry-run");
         match compare {
@@ -211,8 +216,10 @@ impl<'r> Needs<'r> {
             rules,
             remove_source_files,
             prune_empty: _,
+            ignores_missing: _,
             delete: _,
             backup: _,
+            backup_dir: _,
             link_dest: _,
             dry_run: _,
             only_delete: _,
@@ -234,6 +241,8 @@ impl<'r> Needs<'r> {
             appends: _,
             despite_errors: _,
             safe_links: _,
+            in_place: _,
+            executability: _,
             modify_window: _,
             omit_directory_times: _,
             omit_link_times: _,

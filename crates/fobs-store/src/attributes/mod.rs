@@ -20,7 +20,7 @@ pub(super) use handle::Handle;
 pub(super) use holes::{HOLES_MAX, Part, hash_hole, may_have_holes, part_at, write_zeros};
 pub(super) use inherited::left_by_default_acl;
 pub(super) use links::{HardLinks, Seen};
-pub(super) use modes::{Keeping, Made, ModeNow, Modes, timestamps};
+pub(super) use modes::{Keeping, Made, ModeNow, Modes, executable_as, timestamps};
 
 /// Longest encoded [`Attributes`], bytes: with the longest record beside it they fit a chunk's records.
 pub const ATTRIBUTES_LEN_MAX: usize = 192 << 10;

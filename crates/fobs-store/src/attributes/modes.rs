@@ -19,6 +19,18 @@ pub(crate) struct Keeping {
     pub(crate) times: bool,
     /// What becomes of a name that is taken.
     pub(crate) overwrite: Overwrite,
+    /// Whether a file that is there gets the source's executability where modes are not kept (`-E`).
+    pub(crate) executability: bool,
+}
+
+/// The permissions of a file that is there, executable as the source is: by those who may read it.
+pub(crate) fn executable_as(source: u32, there: u32) -> u32 {
+    let there = there & 0o777;
+    match (source & 0o111, there & 0o111) {
+        (0, _) => there & !0o111,
+        (_, 0) => there | (there & 0o444) >> 2,
+        _ => there,
+    }
 }
 
 /// How modes are set.
@@ -74,5 +86,23 @@ pub(crate) fn timestamps(meta: Meta) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: meta.mtime_s, tv_nsec: meta.mtime_ns.into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::executable_as;
+
+    #[test]
+    fn executability_follows_the_right_to_read() {
+        for (source, there, expected) in [
+            (0o755, 0o644, 0o755),
+            (0o700, 0o640, 0o750),
+            (0o644, 0o755, 0o644),
+            (0o755, 0o711, 0o711),
+            (0o4755, 0o100_600, 0o700),
+        ] {
+            assert_eq!(executable_as(source, there), expected, "{source:o} {there:o}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Names for unchanged entries of `--link-dest`, made when what they lie in is there.
 
-use super::{Sink, SinkEvent};
+use super::{Sink, SinkEvent, Target};
 use crate::basis::{Basis, Link, Links};
 use fobs_model::error::Result;
 
@@ -8,6 +8,14 @@ impl Sink {
     pub(super) fn with(mut self, bases: Vec<Basis>) -> Sink {
         self.bases = bases;
         self
+    }
+
+    /// The directory of `--backup-dir`, as a path of the request.
+    pub fn backup_dir(&self) -> Option<&[u8]> {
+        match &self.target {
+            Target::Tree(tree) => tree.aside().map(|aside| aside.path()),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
     }
 
     /// The directories of `--link-dest`.

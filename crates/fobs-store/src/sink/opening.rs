@@ -33,7 +33,7 @@ impl Sink {
     }
 
     /// The directories below which it writes; those of `--link-dest` are among them, because a file's name in
-    /// one becomes a name of the same file in another.
+    /// one becomes a name of the same file in another, and that of `--backup-dir`.
     ///
     /// # Errors
     /// That of the kernel where there are too many open files.
@@ -41,11 +41,11 @@ impl Sink {
         let Target::Tree(tree) = &self.target else { return Ok(Vec::new()) };
         let bases = self.bases.iter().filter_map(|basis| basis.view().ok().flatten());
         let views = std::iter::once(tree.view()).chain(bases);
-        let again = views.map(|view| view.top().try_clone()).collect::<std::io::Result<_>>();
-        again.map_err(|error| {
-            let message = format!("cannot open the destination once more: {error}; raise ulimit -n");
-            Error::new(ErrorKind::FileIo, message)
-        })
+        let mut again = views.map(|view| view.top().try_clone()).collect::<std::io::Result<Vec<_>>>();
+        if let (Ok(all), Some(aside)) = (&mut again, tree.aside()) {
+            all.push(aside.open()?.try_clone().map_err(|error| again_failed(&error))?);
+        }
+        again.map_err(|error| again_failed(&error))
     }
 
     /// Writes exactly one file to `writer`, such as standard output.
@@ -59,4 +59,9 @@ impl Sink {
             &MemoryBudget::default(),
         ))
     }
+}
+
+fn again_failed(error: &std::io::Error) -> Error {
+    let message = format!("cannot open the destination once more: {error}; raise ulimit -n");
+    Error::new(ErrorKind::FileIo, message)
 }

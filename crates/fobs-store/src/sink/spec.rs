@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::FileDone;
 use crate::attributes::Preserve;
-use crate::basis::{Basis, open_all};
+use crate::backups::Aside;
+use crate::basis::{Basis, open_all, place_of};
 use crate::beneath::Base;
 use crate::destination::Above;
 use crate::extraneous::{Deleted, Extraneous};
@@ -14,7 +15,7 @@ use crate::source::SourceShape;
 use crate::walk::name_in_transfer;
 use fobs_filter::path;
 use fobs_model::budget::MemoryBudget;
-use fobs_model::error::Result;
+use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{FileError, OtherEntries};
 use fobs_model::options::{Privileges, Stamps, Terms};
 
@@ -41,6 +42,8 @@ pub struct SinkSpec {
     pub keep: Partial,
     /// Directories of `--link-dest`.
     pub link_dest: Vec<Vec<u8>>,
+    /// The directory of `--backup-dir`.
+    pub backup_dir: Option<Vec<u8>>,
     /// The random id of the client's command; one that reconnects has the same. Zeros: none.
     pub transfer_id: TransferId,
     /// Who the client is ([`client_id`](crate::client_id)); `None` at the client itself.
@@ -77,13 +80,32 @@ impl SinkSpec {
 
     /// Opens the directories of `--link-dest`; a single source has this name.
     pub(super) fn open_bases(&self, name: Option<&[u8]>) -> Result<Vec<Basis>> {
+        open_all(&self.base, self.into(name), name, &self.link_dest)
+    }
+
+    /// The directory of `--backup-dir`. It is made at once where a client stores, which can write to nothing
+    /// later that it has not opened before.
+    pub(super) fn backups(&self, name: Option<&[u8]>) -> Result<Option<Arc<Aside>>> {
+        let Some(directory) = &self.backup_dir else { return Ok(None) };
+        let path = place_of(&self.base, self.into(name), directory, "--backup-dir")?;
+        let base = self.base.try_clone().map_err(|error| {
+            Error::new(ErrorKind::FileIo, format!("cannot open the root once more: {error}; raise ulimit -n"))
+        })?;
+        let aside = Aside::new(base, path);
+        if self.client.is_none() {
+            aside.open()?;
+        }
+        Ok(Some(Arc::new(aside)))
+    }
+
+    /// The directory in which the destination's entries lie.
+    fn into(&self, name: Option<&[u8]>) -> &[u8] {
         let end = self.destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
         let into = match name {
             None => &self.destination[..],
             Some(_) => path::split(&self.destination[..end]).0,
         };
-        let into = if into.is_empty() && self.destination.starts_with(b"/") { b"/" } else { into };
-        open_all(&self.base, into, name, &self.link_dest)
+        if into.is_empty() && self.destination.starts_with(b"/") { b"/" } else { into }
     }
 }
 

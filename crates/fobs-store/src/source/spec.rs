@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::attributes::Preserve;
 use crate::beneath::Base;
+use crate::walk::{Named, NamedLinks, Unusable};
 use crate::{FileDone, Item};
 use fobs_model::budget::MemoryBudget;
+use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
-use fobs_model::options::Privileges;
 use fobs_model::options::sync::SyncOptions;
+use fobs_model::options::{Follow, Privileges};
 pub use fobs_model::shape::SourceShape;
 
 /// What to read, and how.
@@ -96,4 +98,47 @@ pub struct Known {
     pub files: u64,
     /// Whether all files have been found.
     pub scan_complete: bool,
+}
+
+impl SourceSpec {
+    /// The sources that can be used, and what is wrong with the others; an error if there is none.
+    pub(super) fn usable_sources(&mut self) -> Result<(Vec<Named>, Vec<FileError>)> {
+        let mut usable = Vec::new();
+        let mut failures = Vec::new();
+        let mut first_kind = ErrorKind::NoSource;
+        let follows_all = self.preserve.follow == Follow::All;
+        let links = match &self.sync {
+            Some(_) if !follows_all => NamedLinks::Themselves,
+            _ => NamedLinks::Followed,
+        };
+        // Names lead through directories that are not entered.
+        let recursive = self.recursive || self.sync.as_ref().is_some_and(|options| options.names.is_some());
+        let ignores_missing = self.sync.as_ref().is_some_and(|options| options.ignores_missing);
+        let is_named = !self.paths.is_empty();
+        for path in std::mem::take(&mut self.paths) {
+            match Named::look(&self.base, path, recursive, links) {
+                Ok(named) => usable.push(named),
+                Err((Unusable::Missing, _)) if ignores_missing => {}
+                Err((why, failure)) => {
+                    if failures.is_empty() {
+                        first_kind = match why {
+                            Unusable::NeedsRecursive => ErrorKind::Usage,
+                            Unusable::Outside => ErrorKind::Denied,
+                            Unusable::Other | Unusable::Missing => ErrorKind::NoSource,
+                        };
+                    }
+                    failures.push(failure);
+                }
+            }
+        }
+        if usable.is_empty() && !(ignores_missing && is_named && failures.is_empty()) {
+            let message = match &failures[..] {
+                [] => "no source was named; name at least one".to_owned(),
+                [only] => only.message.clone(),
+                [first, rest @ ..] => format!("{} (nor can {} more be read)", first.message, rest.len()),
+            };
+            return Err(Error::new(first_kind, message));
+        }
+        Ok((usable, failures))
+    }
 }

@@ -28,7 +28,8 @@ fn item(entry: &Entry, changes: Changes) -> Option<Item> {
         Entry::Special { path, kind, .. } => (path, ItemKind::of_special(*kind), None),
         Entry::Directory { .. } | Entry::Failed(_) => return None,
     };
-    Some(Item { path: path.clone(), kind, changes, target })
+    let facts = entry.facts(!changes.is_significant());
+    Some(Item { path: path.clone(), kind, changes, target, facts })
 }
 
 impl Source {

@@ -215,9 +215,11 @@ fn older_receiver(path: &[u8]) -> String {
 fn row(entry: &Entry, form: ListingForm, collector: &Collector) -> Row {
     let (path, kind, meta, identity) = match entry {
         Entry::Directory { path, meta, .. } => (path, RowKind::Directory, *meta, None),
-        Entry::DirectoryEnd { path, meta, contents, .. } => {
+        Entry::DirectoryEnd { path, meta, size, contents, .. } => {
             let is_part = *contents != Contents::Seen && form.parts == Parts::Told;
-            (path, if is_part { RowKind::PartEnd } else { RowKind::DirectoryEnd }, *meta, None)
+            let kind = if is_part { RowKind::PartEnd } else { RowKind::DirectoryEnd };
+            // Its size is for people.
+            (path, kind, *meta, Some(Identity { size: *size, mtime_s: 0, mtime_ns: 0, inode: 0 }))
         }
         Entry::Symlink { path, target, meta, .. } => {
             (path, RowKind::Symlink { target: target.clone() }, *meta, None)

@@ -2,7 +2,7 @@
 
 use super::choice::Changes;
 use super::itemize::Update;
-use crate::attributes::SET_ID_BITS;
+use crate::attributes::{SET_ID_BITS, executable_as};
 use crate::record::{Device, Meta, SpecialKind};
 use fobs_model::options::sync::{Absent, Compare, Present, SyncRules};
 
@@ -260,7 +260,9 @@ fn differences(rules: &SyncRules, wanted: &Wanted<'_>, there: &There, kept: Kept
         (false, _) => Changes::TIME_NOW,
     };
     let is_file = wanted.kind == WantedKind::File;
-    let mode_differs = (wanted.meta.mode ^ there.meta.mode) & kept.modes != 0;
+    let is_other = rules.executability && kept.modes == 0 && is_file && there.kind == ThereKind::File;
+    let executable = || executable_as(wanted.meta.mode, there.meta.mode) != there.meta.mode & 0o777;
+    let mode_differs = (wanted.meta.mode ^ there.meta.mode) & kept.modes != 0 || is_other && executable();
     Changes::default()
         .with(time)
         .and(Changes::SIZE, is_file && wanted.size != there.size)

@@ -4,6 +4,7 @@
 mod bases;
 mod dress;
 mod look;
+mod said;
 mod stays;
 
 use std::collections::HashSet;
@@ -14,14 +15,14 @@ use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::choice::{Changes, Choice, Decision};
-use super::itemize::{ItemKind, Update};
+use super::itemize::Update;
 use super::listed_names::Left;
 use super::row::{Row, RowKind};
 use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
 use crate::at::open_beneath;
 use crate::attributes::{
-    Applier, Attributes, Collector, Handle, Keeping, MODE_BITS, ModeNow, Modes, SymbolicLinks, timestamps,
-    while_writable,
+    Applier, Attributes, Collector, Handle, Keeping, MODE_BITS, ModeNow, Modes, SymbolicLinks, executable_as,
+    timestamps, while_writable,
 };
 use crate::backups::Backups;
 use crate::beneath::{Links, kind, sentence};
@@ -45,6 +46,7 @@ use fobs_model::name::Component;
 use fobs_model::options::sync::{Compare, SyncOptions};
 use fobs_model::options::{Overwrite, Privileges};
 use look::{checksum_in, look, look_at_end};
+use said::item;
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
 pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
@@ -130,7 +132,8 @@ impl Target {
         let extraneous = deletes.then(|| Extraneous::new(view.clone(), scheme, budget)).transpose()?;
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
-        let keeping = Keeping { modes, times: preserve.times, overwrite: Overwrite::Replace };
+        let (times, executability) = (preserve.times, options.rules.executability);
+        let keeping = Keeping { modes, times, overwrite: Overwrite::Replace, executability };
         Ok(Target {
             view,
             options,
@@ -479,17 +482,4 @@ fn send(row: &Row, held: Held) -> Decision {
         }
         _ => Decision::Send,
     }
-}
-
-/// The item to report for an entry.
-fn item(row: &Row, changes: Changes) -> Option<Item> {
-    let (kind, target) = match &row.kind {
-        RowKind::DirectoryEnd | RowKind::PartEnd => (ItemKind::Directory, None),
-        RowKind::File => (ItemKind::File, None),
-        RowKind::Hardlink { first } => (ItemKind::File, Some(first.clone())),
-        RowKind::Symlink { target } => (ItemKind::Symlink, Some(target.clone())),
-        RowKind::Special { kind, .. } => (ItemKind::of_special(*kind), None),
-        RowKind::Directory | RowKind::Failed => return None,
-    };
-    Some(Item { path: row.path.clone(), kind, changes, target })
 }

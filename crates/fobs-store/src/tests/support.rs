@@ -128,6 +128,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         fsync: false,
         keep: Partial::Discard,
         link_dest: Vec::new(),
+        backup_dir: None,
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

@@ -122,13 +122,31 @@ impl Tree {
         self.keep_backup(path, placing.file.directory(), name)
             .map_err(|errno| self.trouble("keep a backup of", path, errno))?;
         let meta = without_mark(name.as_bytes(), meta);
-        match placing.file.commit(name, len, meta, attributes, &self.applier) {
+        match self.commit_to(&mut placing.file, name, len, meta, attributes) {
             Ok(set) => {
                 self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
                 set.map_err(|unset| self.not_set(&unset, path))
             }
             Err(errno) => Err(Trouble::Path(self.veiled("write", path, errno))),
         }
+    }
+
+    /// Into the file of that name, where it is to stay the same one, or in its place.
+    fn commit_to(
+        &self,
+        file: &mut TemporaryFile,
+        name: Component<'_>,
+        len: u64,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Result<Result<(), Unset>, Errno> {
+        if self.in_place {
+            let done = file.commit_in_place(name, len, meta, attributes, &self.applier, self.fsync)?;
+            if let Some(set) = done {
+                return Ok(set);
+            }
+        }
+        file.commit(name, len, meta, attributes, &self.applier)
     }
 
     /// The file systems on which it stores, where its sources are removed.

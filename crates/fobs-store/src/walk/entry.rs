@@ -10,7 +10,7 @@ use super::following::Following;
 use super::{READ, READ_ONE};
 use crate::at;
 use crate::at::open_beneath;
-use crate::attributes::{Attributes, Collector, open_handle};
+use crate::attributes::{Account, Attributes, Collector, open_handle};
 use crate::beneath::{Base, Links, kind, sentence};
 use crate::identity::Identity;
 use crate::input::Input;
@@ -18,7 +18,7 @@ use crate::record::{Device, Meta, SpecialKind};
 use crate::select::Contents;
 use crate::stamp::Stamp;
 use fobs_filter::path::{PATH_LEN_MAX, show};
-use fobs_model::event::FileError;
+use fobs_model::event::{EntryFacts, FileError};
 use fobs_model::name::Component;
 
 /// An entry of the walk. Paths are within the transfer.
@@ -32,6 +32,8 @@ pub(crate) enum Entry {
     DirectoryEnd {
         path: Vec<u8>,
         meta: Meta,
+        /// Bytes of the directory itself.
+        size: u64,
         attributes: Kept,
         contents: Contents,
     },
@@ -102,6 +104,23 @@ impl Entry {
         }
     }
 
+    /// What is said of it to people; of one that is reported.
+    pub(crate) fn facts(&self, unchanged: bool) -> EntryFacts {
+        const FILE: u32 = 0o100_000;
+        let (meta, bits, size) = match self {
+            Entry::Directory { meta, .. } => (*meta, 0o040_000, 0),
+            Entry::DirectoryEnd { meta, size, .. } => (*meta, 0o040_000, *size),
+            Entry::Symlink { meta, target, .. } => (*meta, 0o120_000, target.len() as u64),
+            Entry::File { meta, size, .. } => (*meta, FILE, *size),
+            Entry::Found { meta, identity, .. } => {
+                (Meta { mtime_s: identity.mtime_s, ..*meta }, FILE, identity.size)
+            }
+            Entry::Special { meta, kind, .. } => (*meta, type_bits(*kind), 0),
+            Entry::Hardlink { .. } | Entry::Failed(_) => (Meta::default(), FILE, 0),
+        };
+        facts(meta, bits, size, self.attributes(), unchanged)
+    }
+
     /// Where it is, if the walk keeps that; of anything but directories and open files.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
@@ -113,6 +132,29 @@ impl Entry {
                 None
             }
         }
+    }
+}
+
+/// What is said of an entry, with its type's bits.
+pub(crate) fn facts(
+    meta: Meta,
+    bits: u32,
+    size: u64,
+    attributes: Option<&Attributes>,
+    unchanged: bool,
+) -> EntryFacts {
+    let number = |account: &Option<Account>| account.as_ref().map(|account| account.id);
+    let (owner, group) = attributes.map_or((None, None), |it| (number(&it.user), number(&it.group)));
+    EntryFacts { size, mode: bits | meta.mode & 0o7777, mtime_s: meta.mtime_s, owner, group, unchanged }
+}
+
+/// The bits of a device's type, fifo's or socket's, as `stat` has them.
+pub(crate) fn type_bits(kind: SpecialKind) -> u32 {
+    match kind {
+        SpecialKind::Fifo => 0o010_000,
+        SpecialKind::Socket => 0o140_000,
+        SpecialKind::CharacterDevice => 0o020_000,
+        SpecialKind::BlockDevice => 0o060_000,
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) enum NamedLinks {
 
 /// Why a source cannot be used.
 pub(crate) enum Unusable {
+    /// Nothing has its name.
+    Missing,
     /// It is a directory and `-r` was not given.
     NeedsRecursive,
     /// It leads out of the served root.
@@ -118,7 +120,11 @@ impl Named {
         let name = name_in_transfer(&path);
         let fail = |why, message| Err((why, FileError { path: name_for_messages(&path), message }));
         let failed = |errno| {
-            let why = if errno == Errno::XDEV { Unusable::Outside } else { Unusable::Other };
+            let why = match errno {
+                Errno::XDEV => Unusable::Outside,
+                Errno::NOENT => Unusable::Missing,
+                _ => Unusable::Other,
+            };
             fail(why, sentence("read", &path, errno))
         };
         if links == NamedLinks::Themselves && is_link(base, &path) && path::check(&name).is_ok() {

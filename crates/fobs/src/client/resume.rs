@@ -62,6 +62,7 @@ pub(super) fn open_sink(
         terms: Terms::default(),
         fsync: options.fsync,
         keep: session::kept_of(options.no_partial, options.sync.as_deref()),
+        backup_dir: options.sync.as_ref().and_then(|sync| sync.backup_dir.clone()),
         link_dest: options.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: id,
         client: None,

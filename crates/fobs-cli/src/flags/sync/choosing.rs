@@ -59,6 +59,9 @@ pub const CHOOSING: &[Row] = &[
     Row::switch("specials", |it, on| it.sync.choices.preserve.specials = on)
         .help("Keep fifos and sockets")
         .on(&[RSYNC]),
+    Row::switch("drop-D", |it, on| it.sync.drops_devices = on)
+        .help("Make no devices, fifos and sockets at the destination")
+        .on(&[RSYNC]),
     Row::switch("acls", |it, on| {
         let kept = &mut it.sync.choices.preserve;
         kept.acls = on;
@@ -131,6 +134,11 @@ pub const LEAVING: &[Row] = &[
         .on(&[RSYNC])
         .side(Side::Receiver)
         .feature(SYNC2),
+    Row::switch("ignore-missing-args", |it, on| it.sync.choices.ignores_missing = on)
+        .help("A source or a name of --files-from that does not exist is no failure")
+        .on(&[RSYNC])
+        .side(Side::Sender)
+        .feature(SYNC2),
     Row::switch("prune-empty-dirs", |it, on| it.sync.choices.prune_empty = on)
         .help("Leave out directories in which there is nothing else")
         .on(&[RSYNC.letter('m')])
@@ -189,6 +197,16 @@ pub const DELETING: &[Row] = &[
     Row::switch("backup", |it, on| it.sync.backup = on)
         .help("Keep what is replaced or deleted under another name")
         .on(&[RSYNC.letter('b')]),
+    Row::switch("executability", |it, on| it.sync.choices.rules.executability = on)
+        .help("Keep whether files are executable, where --perms does not keep all")
+        .on(&[RSYNC.letter('E')])
+        .side(Side::Receiver)
+        .feature(SYNC2),
+    Row::switch("inplace", |it, on| it.sync.choices.rules.in_place = on)
+        .help("Write what is new into the files that are there, so that they keep their inodes and links")
+        .on(&[RSYNC])
+        .side(Side::Receiver)
+        .feature(SYNC2),
     Row::switch("partial", |it, on| it.options.no_partial = !on)
         .help("Keep what an interrupted transfer has stored (the default)")
         .on(&[RSYNC]),
@@ -216,9 +234,25 @@ pub const RUNNING: &[Row] = &[
     Row::switch("stats", |it, on| it.sync.stats = on)
         .help("Print figures of the transfer at its end")
         .on(&[RSYNC]),
-    Row::new("human-readable", "", Takes::Count(|it, count| it.sync.human = count))
-        .help("Print figures with units of 1000; -hh of 1024; alone, -h is this help")
-        .on(&[RSYNC.letter('h')]),
+    Row::new(
+        "human-readable",
+        "",
+        Takes::Count(|it, count| it.sync.human = if count > 0 { count + 1 } else { 0 }),
+    )
+    .help("Print figures with units of 1000; -hh of 1024; alone, -h is this help")
+    .on(&[RSYNC.letter('h')]),
+    Row::switch("list-only", |it, on| it.sync.list_only = on)
+        .help("List the sources, and transfer nothing; also where no destination is given")
+        .on(&[RSYNC]),
+    Row::switch("progress", |it, on| it.sync.progress = on)
+        .help("Print a line for each file that is there, and how far the whole is")
+        .on(&[RSYNC]),
+    Row::switch("P", |it, on| {
+        it.options.no_partial = !on;
+        it.sync.progress = on;
+    })
+    .help("The same as --partial --progress")
+    .on(&[RSYNC.letter('P')]),
 ];
 
 fn directory_filter(it: &mut Chosen, count: u8) {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::time::{Duration, SystemTime};
 
 use fobs::AccountMap;
 use fobs::options::Carrier;
@@ -11,8 +12,12 @@ use fobs::options::sync::{Delta, SYNC2};
 use super::RuleOption;
 use crate::flags::words::{before_rsync, remote_shell};
 use crate::flags::{Chosen, Limit};
+use crate::moment::parse_deadline;
 
 type Row = Flag<Chosen>;
+
+/// Most minutes of `--stop-after`: ten years.
+const MINUTES_MAX: u64 = 10 * 366 * 24 * 60;
 
 /// Filter rules.
 pub const RULES: &[Row] = &[
@@ -138,6 +143,51 @@ pub const VALUES: &[Row] = &[
     Row::new("info", "FLAGS", Takes::Forms(|it, text| it.program.told.read(text)))
         .help("What is printed, by rsync's names and levels: name, del, stats2, ...")
         .on(ONE_RUN),
+    Row::new("out-format", "FORMAT", Takes::Words(Names::Other, |it, text| it.sync.out_format = Some(text)))
+        .help("Print a line of this form for each change, with rsync's escapes, as in '%i %n%L'")
+        .also(&["log-format"])
+        .on(ONE_RUN),
+    Row::new("log-file", "FILE", Takes::Path(Names::File, |it, file| it.sync.log_file = Some(file)))
+        .help("Add what is done to FILE, a line each")
+        .on(ONE_RUN),
+    Row::new(
+        "log-file-format",
+        "FORMAT",
+        Takes::Words(Names::Other, |it, text| it.sync.log_format = Some(text)),
+    )
+    .help("The form of the lines of --log-file [default: '%i %n%L']")
+    .on(ONE_RUN),
+    Row::new(
+        "backup-dir",
+        "DIR",
+        Takes::Words(Names::Directory, |it, directory| {
+            it.sync.choices.backup_dir = Some(directory.into_vec());
+        }),
+    )
+    .help("Make backups in DIR, relative to the destination, under the paths of their files")
+    .on(ONE_RUN)
+    .side(Side::Receiver)
+    .feature(SYNC2),
+    Row::new(
+        "stop-after",
+        "MINUTES",
+        Takes::Number(1, MINUTES_MAX, |it, minutes| {
+            it.sync.stop_at = SystemTime::now().checked_add(Duration::from_secs(60 * minutes));
+        }),
+    )
+    .help("End after so many minutes, with exit code 30; the same command goes on")
+    .also(&["time-limit"])
+    .on(ONE_RUN),
+    Row::new(
+        "stop-at",
+        "TIME",
+        Takes::Form(|it, text| {
+            it.sync.stop_at = Some(parse_deadline(&text.replace('/', "-"))?);
+            Ok(())
+        }),
+    )
+    .help("End at that time, as in 2026-12-31T23:59 or 06:00, likewise")
+    .on(ONE_RUN),
     Row::new("suffix", "SUFFIX", Takes::Words(Names::Other, |it, suffix| it.sync.suffix = Some(suffix)))
         .help("End of a backup's name [default: ~]")
         .on(ONE_RUN),
@@ -155,11 +205,12 @@ pub const VALUES: &[Row] = &[
         "usermap",
         "FROM:TO,...",
         Takes::Form(|it, text| {
-            it.sync.choices.preserve.users = AccountMap::parse(text)?;
+            let kept = &mut it.sync.choices.preserve;
+            (kept.users, kept.owner) = (AccountMap::parse(text)?, true);
             Ok(())
         }),
     )
-    .help("With -o, give files of users FROM to users TO: names, numbers, ranges, *; the first that fits")
+    .help("Give files of users FROM to users TO (implies -o): names, numbers, ranges, *; the first that fits")
     .on(ONE_RUN)
     .side(Side::Sender)
     .feature(SYNC2),
@@ -167,11 +218,12 @@ pub const VALUES: &[Row] = &[
         "groupmap",
         "FROM:TO,...",
         Takes::Form(|it, text| {
-            it.sync.choices.preserve.groups = AccountMap::parse(text)?;
+            let kept = &mut it.sync.choices.preserve;
+            (kept.groups, kept.group) = (AccountMap::parse(text)?, true);
             Ok(())
         }),
     )
-    .help("Likewise groups, with -g")
+    .help("Likewise groups (implies -g)")
     .on(ONE_RUN)
     .side(Side::Sender)
     .feature(SYNC2),
@@ -181,15 +233,17 @@ pub const VALUES: &[Row] = &[
         Takes::Form(|it, text| {
             let (user, group) = text.split_once(':').unwrap_or((text, ""));
             let kept = &mut it.sync.choices.preserve;
-            for (map, account) in [(&mut kept.users, user), (&mut kept.groups, group)] {
+            let whose =
+                [(&mut kept.users, &mut kept.owner, user), (&mut kept.groups, &mut kept.group, group)];
+            for (map, is_kept, account) in whose {
                 if !account.is_empty() {
-                    *map = AccountMap::all_to(account);
+                    (*map, *is_kept) = (AccountMap::all_to(account), true);
                 }
             }
             Ok(())
         }),
     )
-    .help("Give all files to USER, GROUP or both, where -o and -g keep them")
+    .help("Give all files to USER, GROUP or both (implies -o, -g)")
     .on(ONE_RUN)
     .conflicts(&["usermap", "groupmap"])
     .side(Side::Sender)

@@ -102,6 +102,11 @@ fn pushes() -> Vec<Play> {
         sync("push with `--backup`", "sync --backup", "--backup", |sync| {
             sync.backup = BackupSuffix::new(b"~".to_vec()).ok()
         }),
+        sync("push with `--backup`", "sync --backup-dir", "--backup", |sync| {
+            sync.backup_dir = Some(b"older".to_vec());
+        }),
+        sync(PUSH, "sync --inplace", "", |sync| sync.rules.in_place = true),
+        sync(PUSH, "sync -E", "", |sync| sync.rules.executability = true),
         sync(LOOK, "sync --link-dest", "--link-dest", |sync| sync.link_dest = vec![b"older".to_vec()]),
         sync(LOOK, "sync -n", "--dry-run", |sync| sync.dry_run = true),
         sync(LOOK, "sync -n -ii", "--dry-run", |sync| (sync.dry_run, sync.report) = (true, Report::All)),

@@ -7,6 +7,10 @@ const PERMISSIONS: u32 = 0o777;
 /// Those of the owner, which storing needs.
 const OWNERS: u32 = 0o700;
 
+fn is_file(row: &Row) -> bool {
+    row.kind == RowKind::File
+}
+
 impl Target {
     /// Has a third user's file that stays count as a first name where the source says that it is theirs.
     pub(super) fn is_first_name(&self, row: &Row, owner: Option<u32>, stat: Option<&Stat>) {
@@ -92,7 +96,10 @@ impl Target {
             (attributes, false) => {
                 let now =
                     if changes.contains(Changes::PERMISSIONS) { ModeNow::Unknown } else { ModeNow::Stays };
-                let meta = without_mark(path::split(&row.path).1, row.meta);
+                let mut meta = without_mark(path::split(&row.path).1, row.meta);
+                if self.options.rules.executability && !self.options.preserve.modes && is_file(row) {
+                    meta.mode = executable_as(meta.mode, before.st_mode);
+                }
                 self.applier.dress_without_time(held, now, meta, attributes.as_ref())
             }
         };

@@ -1,0 +1,53 @@
+//! From this host to itself: the other end is this program, started beside this one, and data goes through
+//! its pipes.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use fobs::options::{Carrier, Location, Remote, ShellGrammar, SshOptions, TransferOptions, Transport};
+use fobs::{Error, ErrorKind, Result};
+
+/// The name of this host in messages.
+const HOST: &str = "localhost";
+/// Starts what is its first word, instead of a host's command.
+const SCRIPT: &str = "exec \"$0\" server";
+
+/// Makes a destination on this host one that a second program serves.
+///
+/// # Errors
+/// This program or the current directory cannot be found.
+pub fn served(destination: &mut Location, options: &mut TransferOptions) -> Result<()> {
+    let Location::Local(path) = destination else { return Ok(()) };
+    let program = std::env::current_exe().map_err(|error| lost("this program", &error))?;
+    let path = absolute(path)?;
+    *destination = Location::Remote(Remote {
+        carrier: Carrier::Ssh,
+        user: None,
+        host: HOST.to_owned(),
+        port: None,
+        path,
+    });
+    options.ssh = SshOptions {
+        program: Some("/bin/sh".into()),
+        arguments: ["-c", SCRIPT].map(OsString::from).into_iter().chain([program.into()]).collect(),
+        grammar: ShellGrammar::HostAndCommand,
+        ..options.ssh.clone()
+    };
+    options.transport = Transport::Channel;
+    Ok(())
+}
+
+/// A path from the root, with the slash at its end if it has one.
+fn absolute(path: &Path) -> Result<Vec<u8>> {
+    let given = path.as_os_str().as_bytes();
+    if given.starts_with(b"/") {
+        return Ok(given.to_vec());
+    }
+    let here = std::env::current_dir().map_err(|error| lost("the current directory", &error))?;
+    Ok([here.into_os_string().into_vec(), given.to_vec()].join(&b'/'))
+}
+
+fn lost(what: &str, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::FileIo, format!("cannot find {what}: {error}; start it again"))
+}

@@ -1,0 +1,174 @@
+//! What a sync says, as the options ask for it.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use fobs::SymbolicLinks;
+use fobs::options::Location;
+use fobs::options::sync::Report;
+
+use super::figures::{Human, Run};
+use super::format::{Format, Line};
+use crate::args::sync::SyncArgs;
+use crate::flags::sync::Recursion;
+use crate::location;
+
+/// What is printed.
+#[derive(Debug)]
+pub struct Wording {
+    /// Of an entry; none where no lines are printed.
+    pub format: Option<Format>,
+    /// Lines of entries that the destination has as they are, too.
+    pub all: bool,
+    /// Entries are listed (`--list-only`).
+    pub lists: bool,
+    /// Where links lead to is listed.
+    pub shows_links: bool,
+    /// Both ends are this host.
+    pub is_here: bool,
+    pub deletions: bool,
+    /// The second letters of `-i` of what is left out with a line that says so.
+    pub left_out: Vec<char>,
+    pub quiet: bool,
+    /// Level of the summary.
+    pub stats: u8,
+    /// 1: files, 2: the whole.
+    pub progress: u8,
+    pub human: Human,
+    /// The line before all others.
+    pub header: Option<&'static str>,
+    /// Lines are printed as they come, and not in rsync's order.
+    pub is_live: bool,
+    pub run: Run,
+    /// What stands before a path where the sender names it.
+    pub above: Vec<u8>,
+    pub keeps_groups: bool,
+    pub log_file: Option<PathBuf>,
+    pub log_format: Option<Format>,
+}
+
+impl Wording {
+    /// As the switches say.
+    pub fn of(args: &SyncArgs, is_terminal: bool) -> Wording {
+        let (said, given) = (&args.chosen.program, &args.chosen.sync);
+        let level = |name| said.told.level(name, said.verbose);
+        let given_format = given.out_format.as_deref().map(|text| Format::parse(text.as_bytes()));
+        let progress = level("progress").max(u8::from(given.progress));
+        let names = level("name").max(u8::from(progress == 1 && !said.told.says("name")));
+        let format = match (given_format, given.itemize, names) {
+            (Some(format), _, _) => Some(format),
+            (None, 1.., _) => Some(Format::parse(b"%i %n%L")),
+            (None, 0, 1..) => Some(Format::parse(b"%n%L")),
+            (None, 0, 0) => None,
+        };
+        let has_changes = format.as_ref().is_some_and(|format| format.has(b"i"));
+        let log_file = given.log_file.clone();
+        let log_format = given.log_format.as_deref().map_or(&b"%i %n%L"[..], OsStrExt::as_bytes);
+        let log_format = Some(log_format).filter(|text| !text.is_empty() && log_file.is_some());
+        let is_dry = given.choices.dry_run || super::lists_only(args);
+        let run = Run { is_push: is_push(args), is_dry };
+        let stats = match (given.stats, said.told.says("stats")) {
+            (true, _) => 2.max(level("stats")),
+            (false, true) => level("stats"),
+            (false, false) => said.verbose.min(1),
+        };
+        Wording {
+            all: given.itemize > 1 && has_changes || names > 1,
+            lists: super::lists_only(args),
+            shows_links: given.choices.preserve.links == SymbolicLinks::Kept,
+            is_here: is_here(args),
+            deletions: level("del") > 0,
+            left_out: if level("nonreg") > 0 { left_out(args) } else { Vec::new() },
+            quiet: said.quiet,
+            stats,
+            progress,
+            human: given.human,
+            header: (level("flist") > 0 || progress > 0 && !said.told.says("flist"))
+                .then(|| header(args, run)),
+            is_live: is_terminal || given.is_live || progress > 0,
+            run,
+            above: above(args, run),
+            keeps_groups: given.choices.preserve.group,
+            log_file,
+            log_format: log_format.map(Format::parse),
+            format,
+        }
+    }
+
+    /// Whether its lines say what changes.
+    pub fn is_itemized(&self) -> bool {
+        self.format.as_ref().is_some_and(|format| format.has(b"i"))
+    }
+
+    /// Whether an entry has a line, as rsync decides it.
+    pub fn shows(&self, line: &Line<'_>) -> bool {
+        let is_changed = !line.facts.unchanged;
+        if self.all || self.lists {
+            return true;
+        }
+        if self.is_itemized() {
+            return is_changed;
+        }
+        is_changed && (line.directory || !line.changes.starts_with('.'))
+    }
+
+    /// What has to be reported for that.
+    pub fn report(&self) -> Report {
+        if self.all || self.lists || self.stats > 0 || self.progress > 0 || !self.left_out.is_empty() {
+            Report::All
+        } else if self.format.is_some() || self.deletions || self.log_file.is_some() {
+            Report::Changed
+        } else {
+            Report::Nothing
+        }
+    }
+}
+
+fn left_out(args: &SyncArgs) -> Vec<char> {
+    if super::lists_only(args) {
+        return Vec::new();
+    }
+    let kept = &args.chosen.sync.choices.preserve;
+    let drops = args.chosen.sync.drops_devices;
+    let kinds = [
+        ('L', kept.links == SymbolicLinks::Kept),
+        ('D', kept.devices && !drops),
+        ('S', kept.specials && !drops),
+    ];
+    kinds.into_iter().filter(|(_, is_kept)| !is_kept).map(|(letter, _)| letter).collect()
+}
+
+fn is_here(args: &SyncArgs) -> bool {
+    args.paths.iter().all(|path| matches!(location::parse(path), Ok(Location::Local(_))))
+}
+
+fn is_push(args: &SyncArgs) -> bool {
+    let last = args.paths.last().map(|path| location::parse(path));
+    let first = args.paths.first().map(|path| location::parse(path));
+    !matches!(first, Some(Ok(Location::Remote(_)))) || matches!(last, Some(Ok(Location::Remote(_))))
+}
+
+/// The first line of rsync's: whether its list grows while it transfers.
+fn header(args: &SyncArgs, run: Run) -> &'static str {
+    let given = &args.chosen.sync;
+    let grows = given.recursion != Recursion::Off
+        && !(given.delete_before || given.delete_after || given.choices.prune_empty || given.whole_list);
+    match (grows, run.is_push) {
+        (true, true) => "sending incremental file list",
+        (true, false) => "receiving incremental file list",
+        (false, true) => "building file list ... done",
+        (false, false) => "receiving file list ... done",
+    }
+}
+
+/// What stands before the paths of a push: the directory of its source.
+fn above(args: &SyncArgs, run: Run) -> Vec<u8> {
+    let [source, _] = args.paths.as_slice() else { return Vec::new() };
+    if !run.is_push || args.chosen.sync.relative {
+        return Vec::new();
+    }
+    let source = source.as_bytes();
+    let source = source.strip_prefix(b"./").unwrap_or(source);
+    let end = source.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    source[..end].to_vec()
+}

@@ -1,0 +1,32 @@
+//! What is reported of a row.
+
+use crate::Item;
+use crate::survey::choice::Changes;
+use crate::survey::itemize::ItemKind;
+use crate::survey::row::{Row, RowKind};
+use crate::walk::{facts, type_bits};
+
+/// The item to report for an entry.
+pub(super) fn item(row: &Row, changes: Changes) -> Option<Item> {
+    const FILE: u32 = 0o100_000;
+    let (kind, bits, target) = match &row.kind {
+        RowKind::DirectoryEnd | RowKind::PartEnd => (ItemKind::Directory, 0o040_000, None),
+        RowKind::File => (ItemKind::File, FILE, None),
+        RowKind::Hardlink { first } => (ItemKind::File, FILE, Some(first.clone())),
+        RowKind::Symlink { target } => (ItemKind::Symlink, 0o120_000, Some(target.clone())),
+        RowKind::Special { kind, .. } => (ItemKind::of_special(*kind), type_bits(*kind), None),
+        RowKind::Directory | RowKind::Failed => return None,
+    };
+    let mut meta = row.meta;
+    let size = match &row.kind {
+        RowKind::File => {
+            meta.mtime_s = row.identity.mtime_s;
+            row.identity.size
+        }
+        RowKind::Symlink { target } => target.len() as u64,
+        RowKind::DirectoryEnd | RowKind::PartEnd => row.identity.size,
+        _ => 0,
+    };
+    let facts = facts(meta, bits, size, row.attributes.as_ref(), !changes.is_significant());
+    Some(Item { path: row.path.clone(), kind, changes, target, facts })
+}

@@ -1,0 +1,143 @@
+//! `--inplace`: what came, once all of it is verified, is written into the file that has its name, where the
+//! two differ. The file stays the same one, with its further names; a reader meanwhile sees a mixture.
+
+use rustix::fs::{FileType, OFlags, fdatasync, fstat, ftruncate};
+use rustix::io::{Errno, pread, pwrite};
+
+use super::*;
+use crate::attributes::ModeNow;
+use crate::held::Movable;
+
+/// Bytes that are compared at a time: what differs is written in such pieces, so that the blocks of a
+/// snapshot that stay the same are shared.
+const PIECE: usize = 128 << 10;
+
+impl TemporaryFile {
+    /// Sets what is kept of the file of `len` bytes, and writes it into the one that has its name. `None`:
+    /// there is none that may be written, so it has to take the name.
+    pub(crate) fn commit_in_place(
+        &mut self,
+        name: Component<'_>,
+        len: u64,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+        applier: &Applier,
+        syncs: bool,
+    ) -> Result<Option<Result<(), Unset>>, Errno> {
+        let Some(old) = self.replaceable(name)? else { return Ok(None) };
+        let new = at::reopen(&*self.temporary.held, OFlags::RDONLY)?;
+        write_differences(&new, &old, len)?;
+        if syncs {
+            fdatasync(&old)?;
+        }
+        let now = match applier.keeping.modes {
+            Modes::Exact => ModeNow::Unknown,
+            Modes::Ordinary { .. } => ModeNow::Stays,
+        };
+        let there = fstat(&old)?.st_mode;
+        let mut kept = applier.dress(open_handle(&old), now, meta, attributes);
+        if now == ModeNow::Stays && applier.keeping.executability {
+            kept = kept.and(set_mode(open_handle(&old), executable_as(meta.mode, there)));
+        }
+        // What came goes with its temporary name.
+        self.file = Arc::new(old);
+        Ok(Some(kept))
+    }
+
+    /// The file of that name, open: a regular one of this user's or root's, which nobody else can have put
+    /// there.
+    fn replaceable(&self, name: Component<'_>) -> Result<Option<OwnedFd>, Errno> {
+        let directory = &self.temporary.directory;
+        let held = match at::hold(directory, name) {
+            Ok(held) => held,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let stat = fstat(&held)?;
+        let is_ours = kind(&stat) == FileType::RegularFile && is_trusted(&stat);
+        if !is_ours || Movable::in_directory(directory) == Movable::ByOthers {
+            return Ok(None);
+        }
+        match at::reopen(&held, OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY) {
+            Ok(file) => Ok(Some(file)),
+            // It may not be written, or runs: it is replaced, as without the option.
+            Err(Errno::ACCESS | Errno::PERM | Errno::TXTBSY) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// Makes `old` equal to the first `len` bytes of `new`.
+fn write_differences(new: &OwnedFd, old: &OwnedFd, len: u64) -> Result<(), Errno> {
+    let (mut wanted, mut there) = (vec![0; PIECE], vec![0; PIECE]);
+    let mut at = 0;
+    while at < len {
+        let piece = usize::try_from(len - at).unwrap_or(PIECE).min(PIECE);
+        let count = read_all(new, &mut wanted[..piece], at)?;
+        if count < piece {
+            return Err(Errno::IO);
+        }
+        let known = read_all(old, &mut there[..piece], at)?;
+        if known < piece || wanted[..piece] != there[..piece] {
+            write_all(old, &wanted[..piece], at)?;
+        }
+        at += piece as u64;
+    }
+    ftruncate(old, len)
+}
+
+/// Reads until the buffer or the file ends.
+fn read_all(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut count = 0;
+    while count < buffer.len() {
+        match pread(file, &mut buffer[count..], offset + count as u64) {
+            Ok(0) => break,
+            Ok(read) => count += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(count)
+}
+
+fn write_all(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !data.is_empty() {
+        match pwrite(file, data, offset) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => {
+                data = &data[written..];
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_becomes_equal_and_stays_the_same_one() {
+        let top = tempfile::tempdir().expect("a directory");
+        let open = |name: &str, content: &[u8]| {
+            let path = top.path().join(name);
+            std::fs::write(&path, content).expect("a file");
+            let file = std::fs::File::options().read(true).write(true).open(&path).expect("our own");
+            (path, OwnedFd::from(file))
+        };
+        let long = |byte: u8, len: usize| vec![byte; len];
+        for (old, new) in [
+            (long(1, 3 * PIECE), [long(1, PIECE), long(2, PIECE), long(1, PIECE + 5)].concat()),
+            (long(1, 2 * PIECE + 7), long(1, 10)),
+            (Vec::new(), long(3, PIECE)),
+            (long(1, 5), Vec::new()),
+        ] {
+            let ((path, there), (_, wanted)) = (open("old", &old), open("new", &new));
+            write_differences(&wanted, &there, new.len() as u64).expect("both can be read");
+            assert!(std::fs::read(path).expect("our own") == new, "{} {}", old.len(), new.len());
+        }
+    }
+}
