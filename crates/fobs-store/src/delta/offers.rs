@@ -20,6 +20,8 @@ const OFFERS_MAX: usize = 64;
 const AHEAD_MAX: u64 = PIECES_MAX as u64 / 2;
 /// A file is listed no further once this is stored in its place, bytes, and nothing of it came from there.
 const HOPE: u64 = 64 << 20;
+/// A segment names no more of its basis than this, bytes: the sender waits for it, and it may be in vain.
+const SEGMENT_SPAN: u64 = 8 << 20;
 /// How often one who waits looks whether the session is over.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -241,7 +243,7 @@ impl BasisJob {
             let piece = piece.ok().flatten().map(|(_, piece)| (piece.len(), key.name(piece)));
             if let Some((len, name)) = piece {
                 writer.push(len, &name);
-                if !writer.is_full() {
+                if !writer.is_full() && pieces.at() - first < SEGMENT_SPAN {
                     continue;
                 }
             }

@@ -149,11 +149,10 @@ impl Findings {
         let worked_s = self.reading.seconds + self.looking.seconds;
         let allowed = OPENING + Duration::from_secs_f64(worked_s * STAKE);
         let left = allowed.saturating_sub(self.spent);
-        match (self.trial, self.round_trip) {
-            (Some(since), _) => now.saturating_duration_since(since) < left,
-            (None, Some(round_trip)) => left >= (round_trip * TRIPS).max(TRIAL_MIN),
-            (None, None) => false,
-        }
+        // The first of it shows how long a round trip takes.
+        let is_enough = left >= (self.round_trip.unwrap_or_default() * TRIPS).max(TRIAL_MIN);
+        let since = self.trial.unwrap_or(now);
+        is_enough && now.saturating_duration_since(since) < left
     }
 
     fn way(&mut self, now: Instant) -> Way {

@@ -212,7 +212,7 @@ fn a_slow_path_has_its_delta_from_the_first_file_on() {
         let staked = 2.0 * STAKE * auto.seconds * world.path;
         assert!(auto.vain as f64 <= 1e6 + staked, "{world:?}: {auto:?}");
         if world.round_trip > 0.01 && world.size < 1_000_000_000 {
-            assert_eq!(auto.vain, 0, "nothing is tried: {world:?}");
+            assert!(auto.vain <= START, "only the round trip is measured: {world:?} {auto:?}");
         }
     }
 }
@@ -230,7 +230,9 @@ fn a_fast_short_path_takes_files_whole() {
 #[test]
 fn lists_are_wanted_while_they_are_of_use() {
     let (now, pays) = (Instant::now(), Pays::new(Delta::Auto));
-    assert_eq!((pays.way(now), pays.news_of_lists()), (Way::Delta, None), "nothing is known");
+    assert_eq!((pays.way(now), pays.news_of_lists()), (Way::Trial(START), None), "nothing is known");
+    pays.round_trip(OPENING);
+    assert_eq!(pays.way(now), Way::Delta, "a trial would take too long");
     pays.path_carries(2_000_000_000);
     assert_eq!((pays.way(now), pays.news_of_lists(), pays.news_of_lists()), (Way::Whole, Some(false), None));
     pays.path_carries(1_000_000);
@@ -244,6 +246,7 @@ fn lists_are_wanted_while_they_are_of_use() {
 fn trees_of_which_nothing_is_found_go_whole() {
     let (now, pays) = (Instant::now(), Pays::new(Delta::Auto));
     let second = Duration::from_secs(1);
+    pays.round_trip(second);
     pays.looked_at(SAMPLE - 1, false, second);
     assert_eq!(pays.way(now), Way::Delta, "too early to say");
     pays.looked_at(SAMPLE, false, second);
