@@ -4,7 +4,6 @@ use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Standing, Takes, Use};
 
 use super::Chosen;
 
-const NO_DELTA: &str = "a delta is made of the file of the same name";
 const NO_BASIS: &str = "files are compared with the destination and --link-dest only";
 const NO_LIST: &str = "there is no such output; give -i, -v, --stats or --json";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
@@ -37,7 +36,6 @@ pub const REFUSED: &[Flag<Chosen>] = &[
     refused("delete-missing-args", "a source that is missing is an error"),
     refused("delay-updates", "each file is put into place when it is complete"),
     refused_value("temp-dir", NO_PLACE).on(&[SYNC.letter('T')]),
-    refused("fuzzy", NO_DELTA).on(&[RSYNC.letter('y')]),
     refused_value("compare-dest", NO_BASIS),
     refused_value("copy-dest", NO_BASIS),
     refused_value("copy-as", "log in as that user"),

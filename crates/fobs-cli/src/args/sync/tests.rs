@@ -87,8 +87,6 @@ fn rules_keep_their_order_across_options() {
 #[test]
 fn options_that_are_not_built_are_refused_by_name() {
     for (words, name, why) in [
-        ("--fuzzy", "--fuzzy (-y) is not built: ", "of the same name"),
-        ("-y", "--fuzzy (-y) is not built: ", "of the same name"),
         ("--compare-dest=x", "--compare-dest is not built: ", "--link-dest only"),
         ("--partial-dir=x", "--partial-dir is not built: ", "the journal lie beside"),
         ("--inplace", "--inplace is not built: ", "never torn"),
@@ -98,7 +96,7 @@ fn options_that_are_not_built_are_refused_by_name() {
         let said = parse(words).chosen.refused.clone().expect(words);
         assert!(said.starts_with(name) && said.contains(why), "{words}: {said}");
     }
-    assert_eq!(parse("-aHAXS --delete --no-fuzzy").chosen.refused, None);
+    assert_eq!(parse("-aHAXS --delete -y --no-fuzzy").chosen.refused, None);
 }
 
 #[test]
