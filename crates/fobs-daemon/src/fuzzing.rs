@@ -3,6 +3,7 @@
 //!
 //! An entry function panics where a parser breaks a promise. `cargo test` replays the committed corpora.
 
+mod deltas;
 mod files;
 mod filters;
 mod input;
@@ -41,6 +42,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "attributes", entry: records::attributes },
     FuzzTarget { name: "batch", entry: survey::batch },
     FuzzTarget { name: "choices", entry: survey::choices },
+    FuzzTarget { name: "deltas", entry: deltas::deltas },
     FuzzTarget { name: "authorized_keys", entry: keys::authorized_keys },
     FuzzTarget { name: "identity", entry: keys::identity },
     FuzzTarget { name: "known_hosts", entry: keys::known_hosts },

@@ -38,6 +38,8 @@ pub(super) struct Filled {
     pub(super) known: Known,
     /// The transfer's root, with the final chunk.
     pub(super) root: Option<[u8; 32]>,
+    /// Whether the reader waited until the receiver had decided what is next.
+    pub(super) waited: bool,
     /// What is to be removed at the end, with the final chunk.
     pub(super) removal: Option<Removal>,
 }

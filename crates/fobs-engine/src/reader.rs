@@ -29,11 +29,11 @@ pub(super) fn start(
         let _alarm = post.alarm(ToSender::ReadFailed);
         meter.attach();
         while let Ok(Grant { mut buffer, data_max }) = grants.recv() {
-            let filled = source
-                .await_decision(DECISION_WAIT)
-                .and_then(|()| meter.at_work(|| source.next_chunk(&mut buffer, data_max)));
+            let filled = source.await_decision(DECISION_WAIT).and_then(|waited| {
+                meter.at_work(|| source.next_chunk(&mut buffer, data_max)).map(|chunk| (chunk, waited))
+            });
             let letter = match filled {
-                Ok(chunk) => {
+                Ok((chunk, waited)) => {
                     meter.throttled(|| throttle.pass(chunk.len));
                     let (root, removal) = if chunk.is_final {
                         (Some(source.root()), source.take_removal())
@@ -41,7 +41,7 @@ pub(super) fn start(
                         (None, None)
                     };
                     let known = source.known();
-                    ToSender::Filled(Box::new(Filled { buffer, chunk, known, root, removal }))
+                    ToSender::Filled(Box::new(Filled { buffer, chunk, known, root, waited, removal }))
                 }
                 Err(error) => ToSender::ReadFailed(error),
             };

@@ -30,7 +30,7 @@ use fobs_proto::receiver::{ChunkVerification, Receiver};
 use fobs_proto::session::{HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
 use fobs_proto::wire::{ACK_LEN_MAX, ACK_LEN_SMALL, Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_store::delta::NameKey;
+use fobs_store::delta::{NameKey, Offers};
 use fobs_store::survey::Compare;
 use fobs_store::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
 use fobs_sys::{Ecn, Interest, SendError};
@@ -120,10 +120,19 @@ pub fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
 }
 
 /// Takes listings to the survey, and every other message to the receiver.
-fn forward(reader: ControlReader, post: Post<ToReceiver>, mut inbox: Option<Inbox>) -> Result<()> {
+fn forward(
+    reader: ControlReader,
+    post: Post<ToReceiver>,
+    mut inbox: Option<Inbox>,
+    offers: Option<Offers>,
+) -> Result<()> {
     forward_control(reader, post, ToReceiver::Control, move |message| match (message, &mut inbox) {
         (Message::Listing { first, entries, last }, Some(inbox)) => inbox.take(first, entries.0, last),
         (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
+        (Message::Lists { wanted }, _) => {
+            offers.iter().for_each(|offers| offers.are_wanted(wanted));
+            Routed::Taken
+        }
         (message, _) => Routed::Deliver(message),
     })
 }
@@ -138,11 +147,12 @@ impl Receiving {
         let (post, letters) = Post::new(link.waker());
         let told = || (job.writer.clone(), job.reporter.clone());
         let offers = job.survey.as_ref().and_then(Compare::offers);
+        let listed = offers.clone();
         let naming = offers.map(|offers| NamingBases::start(offers, names, told(), post.clone()));
         let naming = naming.transpose()?;
         let answering = job.survey.map(|compare| Answering::start(compare, told(), post.clone()));
         let (answering, inbox) = answering.transpose()?.unzip();
-        forward(job.reader, post.clone(), inbox)?;
+        forward(job.reader, post.clone(), inbox, listed)?;
         let (streams, tried) = streams::start(job.streams, &link, &post)?;
         let mut sink = job.sink;
         let budget = sink.budget().clone();

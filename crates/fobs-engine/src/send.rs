@@ -209,6 +209,7 @@ impl Sending {
             self.take_acks()?;
             self.take_stream_news();
             self.settle_verified();
+            self.gauge.tell_of_lists(&self.writer)?;
             let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
@@ -347,7 +348,8 @@ impl Sending {
         }
         self.held.give_back(done.buffer);
         self.reporter.add_bytes(done.data_bytes);
-        self.gauge.settled(self.link.clock().now(), done.len, self.machine.rtt().min());
+        let gone = (done.left, done.data_bytes);
+        self.gauge.settled(self.link.clock().now(), gone, self.machine.rtt().min());
         done.files.into_iter().for_each(|file| self.reporter.file_done(file));
     }
 
@@ -366,7 +368,8 @@ impl Sending {
     }
 
     fn take_chunk(&mut self, filled: Filled) -> Result<()> {
-        let Filled { buffer, chunk, known, root, removal } = filled;
+        let Filled { buffer, chunk, known, root, waited, removal } = filled;
+        let left = self.gauge.leaves(self.link.clock().now(), self.policy.held(), &chunk, waited);
         self.known = known;
         self.root = root;
         self.removal = removal;
@@ -382,13 +385,13 @@ impl Sending {
         chunk.notice.into_iter().for_each(|text| self.reporter.notice_here(text));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };
-        self.gauge.leaves(self.link.clock().now(), self.policy.held(), patch.is_some());
         self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);
         self.held.push(HeldChunk {
             buffer,
             patch,
             len: chunk.len as u32,
             data_bytes: chunk.data_bytes,
+            left,
             files: chunk.files,
             first_file: chunk.first_file,
         })

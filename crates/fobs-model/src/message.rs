@@ -110,6 +110,11 @@ pub enum Message {
         /// Whether no more follow.
         last: bool,
     },
+    /// Sender: whether it looks for what is listed from now on (protocol 7.9); at first it does.
+    Lists {
+        /// Whether it does.
+        wanted: bool,
+    },
     /// Receiver: this chunk, laid out for the `attempt`-th time, did not verify.
     Rejected {
         /// Chunk number.

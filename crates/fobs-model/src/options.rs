@@ -200,6 +200,8 @@ pub struct TransferOptions {
     pub append_verify: bool,
     /// `--checksum`: what an earlier run stored counts only if its content is the source's.
     pub checksum: bool,
+    /// `--delta`: what the destination has of a file is not sent, where that costs less time.
+    pub delta: bool,
     /// `--cc`: the congestion control algorithm.
     pub congestion_control: CongestionControl,
     /// `--priority`: how `auto` shares the path with competing traffic.
@@ -265,6 +267,7 @@ impl Default for TransferOptions {
             no_partial: false,
             append_verify: false,
             checksum: false,
+            delta: false,
             congestion_control: CongestionControl::Auto,
             priority: Priority::Fair,
             deadline: None,

@@ -245,22 +245,6 @@ impl Source {
         self.identities = Identities::Told;
     }
 
-    /// What is known of the object so far.
-    pub fn known(&self) -> Known {
-        let in_work = self.file.as_ref().map_or(0, |file| file.size.max(file.tree.len()));
-        Known {
-            bytes: self.bytes.saturating_add(in_work),
-            files: self.files,
-            scan_complete: self.finished
-                || (self.postponed.is_none() && self.next.is_none() && self.feed.is_exhausted()),
-        }
-    }
-
-    /// The transfer's root (protocol 7.6), once the final chunk has been filled.
-    pub fn root(&self) -> [u8; 32] {
-        self.root.finish()
-    }
-
     /// Fills the next chunk into `buf`, of at least [`chunk_room`] bytes, with up to `data_max` bytes of
     /// file data, from `GROUP` to `CHUNK_DATA_MAX`. Must not be called again after the final one.
     pub fn next_chunk(&mut self, buf: &mut [u8], data_max: usize) -> Result<FilledChunk> {
@@ -292,7 +276,10 @@ impl Source {
                     self.file = Some(file);
                     break;
                 }
-                Some(file) => data_len += self.read_on(file, &mut buf[data_len..data_max], &mut filled),
+                Some(file) => {
+                    let end = data_len + file.room(data_max - data_len);
+                    data_len += self.read_on(file, &mut buf[data_len..end], &mut filled);
+                }
                 None => match self.begin_next(&mut filled)? {
                     // It goes into the next chunk.
                     Begun::Entry if self.postponed.is_some() => break,
@@ -314,6 +301,7 @@ impl Source {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(filled.data_bytes).ok_or_else(beyond_the_limit)?;
         }
+        (filled.looked, filled.tried) = self.patch.measured();
         (filled.len, filled.patch) = self.seal(buf, data_len);
         Ok(filled)
     }

@@ -17,8 +17,8 @@ mod streams;
 
 use crate::examine::walls_here;
 use crate::session::{
-    check_bases, cp_rules, delta_of, listing_form, pursuit, receiver_config, sender_config, sending_of,
-    summary, sync_survey,
+    check_bases, cp_rules, cp_survey, delta_of, listing_form, pursuit, receiver_config, sender_config,
+    sending_of, summary, sync_survey,
 };
 pub(crate) use copy::copy;
 use copy::expands;
@@ -38,7 +38,6 @@ use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transpor
 use fobs_model::walls::Walls;
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::chunks_within;
-use fobs_store::survey::Compare;
 use fobs_store::{Sink, Source};
 use fobs_sys::confine;
 use fobs_sys::confine::Domain;
@@ -96,7 +95,7 @@ impl Client<'_> {
             source.tell_identities();
         }
         let sync = self.options.sync.as_deref();
-        let wants_survey = self.options.append_verify || sync.is_some();
+        let wants_survey = self.options.append_verify || self.options.delta || sync.is_some();
         let resuming = self.resuming(course.id, names, knows_survey && wants_survey);
         let open = self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)?;
         let open = Open { shape: Some(source.shape()), ..open };
@@ -125,7 +124,7 @@ impl Client<'_> {
             source,
             survey: (knows_survey && accept.survey)
                 .then(|| listing_form(sync, self.options.checksum, self.hello.has(PARTS))),
-            delta: delta_of(sync),
+            delta: delta_of(sync, self.options.delta),
             config,
             endurance: course.endurance(self.options),
             deadline: pursuit(&sending),
@@ -157,7 +156,7 @@ impl Client<'_> {
 
     fn pull(mut self, paths: Vec<Vec<u8>>, mut sink: Sink, course: &mut Course) -> Result<Done> {
         let knows_survey = self.knows_survey();
-        let wants_survey = sink.history().is_some() || self.options.append_verify;
+        let wants_survey = sink.history().is_some() || self.options.append_verify || self.options.delta;
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         check_bases(&sink, None)?;
         let survey = match &self.options.sync {
@@ -165,7 +164,7 @@ impl Client<'_> {
                 let has = |feature: &str| self.hello.has(feature);
                 Some(sync_survey(&mut sink, sync.clone(), Privileges::OfTheUser, has)?)
             }
-            None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
+            None => (knows_survey && wants_survey).then(|| cp_survey(&mut sink, rules, self.options.delta)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
         if !self.reuse.keep && copy_may_be_direct(self.options) && sink.history().is_none() {

@@ -25,8 +25,8 @@ pub use wanted::{Wanted, Work};
 
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
-    check_bases, cp_rules, delta_of, listing_form, preserved, pursuit, receiver_config, sender_config,
-    sync_survey,
+    check_bases, cp_rules, cp_survey, delta_of, listing_form, preserved, pursuit, receiver_config,
+    sender_config, sync_survey,
 };
 use fobs_channel::control::ControlChannel;
 use fobs_engine::memory::history::RememberedPath;
@@ -42,7 +42,6 @@ use fobs_model::message::{Accept, Hello, Message, Open, Sending};
 use fobs_model::options::{Privileges, Stamps};
 use fobs_model::permit::{Needs, Permit};
 use fobs_model::text::sane;
-use fobs_store::survey::Compare;
 use fobs_store::{Base, Source};
 use rustix::process::geteuid;
 use std::net::IpAddr;
@@ -166,7 +165,7 @@ fn receive_push(
     let Granted { answer, mut link, streams, knows_survey, .. } = granted;
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
-    let wants_survey = resuming.survey;
+    let (wants_survey, wants_delta) = (resuming.survey, resuming.delta);
     let privileges = policy.permit.privileges();
     let preserve = preserved(sync.as_deref(), open.preserve);
     let stamps_are_ours =
@@ -184,7 +183,7 @@ fn receive_push(
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
         Some(sync) => Some(sync_survey(&mut sink, sync, privileges, |feature| peer.has(feature))?),
-        None => survey.then(|| Compare::new(&mut sink, rules)),
+        None => survey.then(|| cp_survey(&mut sink, rules, wants_delta)),
     };
     let limit_bps = policy.throttle.cap(None);
     let survey_follows = survey.is_some();
@@ -258,7 +257,7 @@ fn send_pull(
         source,
         survey: (open.sync.is_some() || knows_survey && open.resuming.survey)
             .then(|| listing_form(open.sync.as_deref(), open.resuming.checksum, knows_parts)),
-        delta: delta_of(open.sync.as_deref()),
+        delta: delta_of(open.sync.as_deref(), open.resuming.delta),
         config,
         endurance: Endurance::for_peer(open.timeout),
         deadline,

@@ -89,9 +89,19 @@ pub(crate) fn sync_survey(
     Ok(compare)
 }
 
-/// When what changed of a file is sent in place of all of it.
-pub(crate) fn delta_of(sync: Option<&SyncOptions>) -> Delta {
-    sync.map_or(Delta::Never, |sync| sync.delta)
+/// What decides on the rows of a copy; offers what is there where the copy `wants_delta`.
+pub(crate) fn cp_survey(sink: &mut Sink, rules: Rules, wants_delta: bool) -> Compare {
+    let mut compare = Compare::new(sink, rules);
+    if wants_delta {
+        compare.offer(sink);
+    }
+    compare
+}
+
+/// When what changed of a file is sent in place of all of it: in a copy only where that `wants_delta`.
+pub(crate) fn delta_of(sync: Option<&SyncOptions>, wants_delta: bool) -> Delta {
+    let of_copy = if wants_delta { Delta::Auto } else { Delta::Never };
+    sync.map_or(of_copy, |sync| sync.delta)
 }
 
 /// What a listing has, for a receiver that knows of directories which were not looked at, or not.

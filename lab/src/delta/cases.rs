@@ -1,5 +1,11 @@
 //! Files as they were, and as they are.
 
+use std::fs;
+use std::path::Path;
+
+use super::bytes::{draw, line, lines, random};
+use super::trees;
+
 /// What changed of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Case {
@@ -13,6 +19,12 @@ pub enum Case {
     Log,
     /// An archive whose first member grew
     Tar,
+    /// A pack of git, made anew after some commits
+    Pack,
+    /// A tree of 4,000 small texts after an update
+    Modules,
+    /// The data of a PostgreSQL server before and after pgbench
+    Postgres,
 }
 
 impl Case {
@@ -24,11 +36,43 @@ impl Case {
             Case::Dump => "dump",
             Case::Log => "log",
             Case::Tar => "tar",
+            Case::Pack => "pack",
+            Case::Modules => "modules",
+            Case::Postgres => "postgres",
+        }
+    }
+
+    /// Makes what was in `old` and what is in `new`, of about `bytes` bytes. Programs work in `scratch`.
+    ///
+    /// # Errors
+    /// One sentence: there is no room, or a program failed.
+    pub fn make(self, bytes: u64, old: &Path, new: &Path, scratch: &Path) -> Result<(), String> {
+        let failed = |error| format!("cannot make the files in {}: {error}", old.display());
+        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+        match self {
+            Case::Pack => {
+                trees::pack(scratch, old, len / 3, 10)?;
+                trees::pack(scratch, new, len / 3, 20)
+            }
+            Case::Modules => {
+                trees::modules(old, false).and_then(|()| trees::modules(new, true)).map_err(failed)
+            }
+            Case::Postgres => {
+                // A unit of pgbench has 15 MB.
+                trees::cluster(scratch, old, None, (bytes / 20_000_000).max(1))?;
+                trees::cluster(scratch, new, Some(old), 0)
+            }
+            _ => {
+                let (was, is) = self.contents(bytes);
+                fs::write(old.join("file"), was)
+                    .and_then(|()| fs::write(new.join("file"), is))
+                    .map_err(failed)
+            }
         }
     }
 
     /// The old content, of `bytes` bytes or half of that, and the new one.
-    pub fn contents(self, bytes: u64) -> (Vec<u8>, Vec<u8>) {
+    fn contents(self, bytes: u64) -> (Vec<u8>, Vec<u8>) {
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
         match self {
             Case::Image => written(len, 75, 4096),
@@ -43,22 +87,10 @@ impl Case {
                 let new = [&old[..5_000], &random(10_007, 2), &old[5_000..]].concat();
                 (old, new)
             }
+            // Programs make those.
+            Case::Pack | Case::Modules | Case::Postgres => (Vec::new(), Vec::new()),
         }
     }
-}
-
-fn random(len: usize, seed: u64) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
-    bytes
-}
-
-/// A number for each of another seed.
-fn draw(seed: u64, most: usize) -> usize {
-    let hash = blake3::hash(&seed.to_le_bytes());
-    let mut word = [0; 8];
-    word.copy_from_slice(&hash.as_bytes()[..8]);
-    (u64::from_le_bytes(word) % most.max(1) as u64) as usize
 }
 
 fn written(len: usize, writes: usize, write: usize) -> (Vec<u8>, Vec<u8>) {
@@ -70,15 +102,6 @@ fn written(len: usize, writes: usize, write: usize) -> (Vec<u8>, Vec<u8>) {
         new[at..end].copy_from_slice(&random(end - at, 1000 + number as u64));
     }
     (old, new)
-}
-
-fn line(number: u64) -> String {
-    let hash = blake3::hash(&number.to_le_bytes()).to_hex();
-    format!("INSERT INTO t VALUES ({number:09}, '{}');\n", &hash[..40])
-}
-
-fn lines(numbers: std::ops::Range<u64>) -> Vec<u8> {
-    numbers.flat_map(|number| line(number).into_bytes()).collect()
 }
 
 /// Every 2,500th line is gone, and some are new.

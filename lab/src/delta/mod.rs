@@ -1,6 +1,8 @@
 //! `fobs-lab delta`: files that changed, brought up to date over an emulated path beside rsync.
 
+mod bytes;
 mod cases;
+mod trees;
 
 use std::fs;
 use std::io::Write as _;
@@ -89,14 +91,15 @@ impl Contestant {
         let mut options = Options::new();
         options.insert("verb".to_owned(), "sync".into());
         options.insert("carrier".to_owned(), carrier.into());
-        options.insert("args".to_owned(), vec!["-a".to_owned(), format!("--delta={when}")].into());
+        let words = ["-a", "--delete", &format!("--delta={when}")].map(str::to_owned);
+        options.insert("args".to_owned(), words.to_vec().into());
         Contestant { name: format!("fobs {when}, {carrier}"), tool: "fobs", options }
     }
 
     fn rsync() -> Contestant {
         let mut options = Options::new();
         // The tool's own arguments, which come before, are those for whole files.
-        options.insert("args".to_owned(), vec!["--no-whole-file", "--no-inplace"].into());
+        options.insert("args".to_owned(), vec!["--delete", "--no-whole-file", "--no-inplace"].into());
         Contestant { name: "rsync, ssh".to_owned(), tool: "rsync", options }
     }
 }
@@ -116,7 +119,7 @@ fn measure(args: &Args) -> Result<String, Failure> {
     if !args.without_rsync {
         contestants.push(Contestant::rsync());
     }
-    let mut text = String::new();
+    let (mut text, mut beside) = (String::new(), String::new());
     for case in &args.cases {
         place.prepare(*case, args.size.bytes()).map_err(Failure::new)?;
         let mut trials = Vec::new();
@@ -131,8 +134,9 @@ fn measure(args: &Args) -> Result<String, Failure> {
             record(out, &trials)?;
         }
         text += &table(case.name(), &trials);
+        beside.push_str(&row(case.name(), &contestants, &trials));
     }
-    Ok(text)
+    Ok(format!("{text}\n{BESIDE}{beside}"))
 }
 
 fn record(path: &Path, trials: &[Trial]) -> Result<(), Failure> {
@@ -146,6 +150,39 @@ fn record(path: &Path, trials: &[Trial]) -> Result<(), Failure> {
         file.write_all(line.as_bytes()).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Heads the rows of [`row`].
+const BESIDE: &str = "| | s | of rsync's | MB, both ways | of rsync's |\n|---|---:|---:|---:|---:|\n";
+
+/// Each of fobs beside rsync: medians of time and of all bytes.
+fn row(case: &str, contestants: &[Contestant], trials: &[Trial]) -> String {
+    let of = |contestant: &Contestant| {
+        let valid =
+            trials.iter().filter(|trial| trial.contestant == contestant.name && trial.doubts.is_empty());
+        let mut valid: Vec<&Trial> = valid.collect();
+        valid.sort_unstable_by(|one, other| one.seconds.total_cmp(&other.seconds));
+        let middle = valid.get(valid.len() / 2)?;
+        Some((middle.seconds, (middle.wire_bytes.server + middle.wire_bytes.client) as f64 / 1e6))
+    };
+    let rsync = contestants.iter().find(|contestant| contestant.tool == "rsync").and_then(of);
+    let mut rows = String::new();
+    let mut fobs: Vec<&Contestant> =
+        contestants.iter().filter(|contestant| contestant.tool == "fobs").collect();
+    fobs.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    for contestant in fobs {
+        let Some((seconds, megabytes)) = of(contestant) else { continue };
+        let share = |ours: f64, theirs: fn((f64, f64)) -> f64| {
+            rsync.map_or_else(|| "-".to_owned(), |rsync| format!("{:.2}", ours / theirs(rsync)))
+        };
+        rows += &format!(
+            "| {case}: {} | {seconds:.2} | {} | {megabytes:.2} | {} |\n",
+            contestant.name,
+            share(seconds, |rsync| rsync.0),
+            share(megabytes, |rsync| rsync.1),
+        );
+    }
+    rows
 }
 
 /// Medians of what counts.
@@ -204,13 +241,18 @@ impl Place {
 
     fn prepare(&self, case: Case, bytes: u64) -> Result<(), String> {
         let failed = |error| format!("cannot make the files in {}: {error}", self.data.folder().display());
-        let made = || -> std::io::Result<()> {
-            fs::create_dir_all(self.source())?;
-            let (old, new) = case.contents(bytes);
-            fs::write(self.old(), old)?;
-            fs::write(self.source().join("file"), new)
-        };
-        made().map_err(failed)
+        let scratch = self.data.folder().join("scratch");
+        for directory in [&self.old(), &self.source(), &scratch] {
+            if directory.exists() {
+                fs::remove_dir_all(directory).map_err(failed)?;
+            }
+        }
+        [self.old(), self.source()].iter().try_for_each(fs::create_dir_all).map_err(failed)?;
+        case.make(bytes, &self.old(), &self.source(), &scratch)?;
+        if scratch.exists() {
+            fs::remove_dir_all(&scratch).map_err(failed)?;
+        }
+        settle(&self.old(), &self.source()).map_err(failed)
     }
 
     /// Runs it, and again while the emulator does not vouch for the run.
@@ -218,14 +260,16 @@ impl Place {
         let named = |error| format!("{}, {case}: {error}", contestant.name);
         let mut left = AGAIN_MAX;
         loop {
-            self.put_back().map_err(|error| named(format!("cannot put the old file back: {error}")))?;
+            self.put_back().map_err(|error| named(format!("cannot put back what was: {error}")))?;
             let launch = self.launch(contestant).map_err(named)?;
             let acted = (case, contestant.name.as_str());
             let trial = trial::run(&self.path, &launch, acted, &self.destination()).map_err(named)?;
-            let new = self.source().join("file");
-            let stored = self.destination().join("tree/file");
-            if !same(&new, &stored).map_err(|error| named(error.to_string()))? {
-                return Err(named("the new file did not arrive".to_owned()));
+            let (is, stored) = (self.source(), self.destination().join("tree"));
+            let [is, stored] = [is, stored].map(|tree| digest(&tree));
+            if is.map_err(|error| named(error.to_string()))?
+                != stored.map_err(|error| named(error.to_string()))?
+            {
+                return Err(named("what is new did not arrive".to_owned()));
             }
             if trial.doubts.is_empty() || left == 0 {
                 return Ok(trial);
@@ -234,16 +278,12 @@ impl Place {
         }
     }
 
-    fn put_back(&self) -> std::io::Result<()> {
-        let directory = self.destination().join("tree");
-        if directory.exists() {
-            fs::remove_dir_all(self.destination())?;
+    fn put_back(&self) -> Result<(), String> {
+        if self.destination().exists() {
+            fs::remove_dir_all(self.destination()).map_err(|error| error.to_string())?;
         }
-        fs::create_dir_all(&directory)?;
-        let file = directory.join("file");
-        fs::copy(self.old(), &file)?;
-        let before = SystemTime::now() - AGE;
-        fs::File::options().write(true).open(file)?.set_modified(before)
+        fs::create_dir_all(self.destination()).map_err(|error| error.to_string())?;
+        trees::copy(&self.old(), &self.destination().join("tree"))
     }
 
     fn launch(&self, contestant: &Contestant) -> Result<Launch, String> {
@@ -260,7 +300,7 @@ impl Place {
             path: self.path.facts,
             sender,
             receiver,
-            amount: Amount::Bytes(fs::metadata(self.old()).map_err(failed)?.len()),
+            amount: Amount::Bytes(0),
             source: self.source(),
             destination: self.destination(),
             directory,
@@ -270,9 +310,41 @@ impl Place {
     }
 }
 
-fn same(one: &Path, other: &Path) -> std::io::Result<bool> {
-    let hash = |path: &Path| -> std::io::Result<blake3::Hash> {
-        Ok(blake3::Hasher::new().update_reader(fs::File::open(path)?)?.finalize())
-    };
-    Ok(hash(one)? == hash(other)?)
+/// The files below a directory, in the order of their paths.
+fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let into = if entry.file_type()?.is_dir() { &mut left } else { &mut found };
+            into.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What is equal in both keeps one time, so that what changed has another, however fast it was made.
+fn settle(old: &Path, new: &Path) -> std::io::Result<()> {
+    let before = SystemTime::now() - AGE;
+    for file in files(old)? {
+        fs::File::options().write(true).open(&file)?.set_modified(before)?;
+        let later = new.join(file.strip_prefix(old).unwrap_or(&file));
+        if later.exists() && fs::read(&later)? == fs::read(&file)? {
+            fs::File::options().write(true).open(later)?.set_modified(before)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names and contents below a directory.
+fn digest(directory: &Path) -> std::io::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    for file in files(directory)? {
+        let name = file.strip_prefix(directory).unwrap_or(&file).as_os_str().as_encoded_bytes();
+        hasher.update(&(name.len() as u64).to_le_bytes()).update(name);
+        hasher.update(blake3::Hasher::new().update_reader(fs::File::open(&file)?)?.finalize().as_bytes());
+    }
+    Ok(hasher.finalize())
 }

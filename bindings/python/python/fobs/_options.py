@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     no_partial: bool | None
     append_verify: bool | None
     checksum: bool | None
+    delta: bool | None
     cc: str | None
     priority: str | None
     rate: float | str | None
@@ -57,8 +58,8 @@ class Options(TypedDict, total=False):
 
 _SWITCHES = frozenset(
     {
-        "recursive", "preserve", "compress", "fsync", "no_partial", "append_verify", "checksum", "push_binary",
-        "strict_host_key",
+        "recursive", "preserve", "compress", "fsync", "no_partial", "append_verify", "checksum", "delta",
+        "push_binary", "strict_host_key",
     }
 )  # fmt: skip
 #: Files of this host: resolved once, so that they mean the same after a chdir and in another process.

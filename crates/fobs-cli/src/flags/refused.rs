@@ -4,7 +4,6 @@ use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Standing, Takes, Use};
 
 use super::Chosen;
 
-const NO_DELTA: &str = "a delta is made of the file of the same name";
 const NO_BASIS: &str = "files are compared with the destination and --link-dest only";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
 const NO_TIMES: &str = "only modification times are kept";
@@ -24,7 +23,6 @@ pub const REFUSED: &[Flag<Chosen>] = &[
     refused("crtimes", NO_TIMES).on(&[RSYNC.letter('N')]),
     refused("fake-super", "owners and devices are not stored as extended attributes"),
     refused("delete-missing-args", "a source that is missing is an error"),
-    refused("fuzzy", NO_DELTA).on(&[RSYNC.letter('y')]),
     refused_value("compare-dest", NO_BASIS),
     refused_value("copy-dest", NO_BASIS),
     refused_value("copy-as", "log in as that user"),

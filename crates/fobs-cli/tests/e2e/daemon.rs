@@ -169,12 +169,13 @@ impl Daemon {
 
     /// `fobs sync` with the options for this daemon.
     pub fn sync(&self, case: &Case) -> Command {
+        self.sync_with(case, &self.client_key)
+    }
+
+    /// `fobs sync` with another key.
+    pub fn sync_with(&self, case: &Case, key: &Path) -> Command {
         let mut command = case.fobs(Side::Client);
-        command
-            .args(["sync", "--identity"])
-            .arg(&self.client_key)
-            .arg("--known-hosts")
-            .arg(&self.known_hosts);
+        command.args(["sync", "--identity"]).arg(key).arg("--known-hosts").arg(&self.known_hosts);
         command
     }
 

@@ -14,6 +14,7 @@ use super::case::Case;
 use super::files::Random;
 use super::net::Side;
 use super::remote::{Carrier, Direction, Route};
+use super::sync_deltas::{Version, plant};
 use super::sync_trees::{Abilities, Entry, FileKind, LONG_AGO, change_tree, listing, make_tree, pick};
 
 /// Seeds of an ordinary run, and of a long one.
@@ -98,6 +99,7 @@ fn task(seed: u64) -> Task {
         (8, &["-S", "-x", "-Sx"]),
         (6, &["--backup", "--backup --suffix=.old"]),
         (6, &["--remove-source-files"]),
+        (3, &["--no-whole-file", "-W", "--no-whole-file -y"]),
     ] {
         let mut random = stream(seed, of[0]);
         if random.below(one_in) == 0 {
@@ -350,6 +352,7 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
         fs::write(&file, names).expect("our own place");
         task.options.push(format!("--files-from={}", file.display()));
     }
+    plant_for(&task, seed, [&our_source, &their_source], [&ours, &theirs]);
     let began = now_s() - 1;
     for round in ["first", "second"] {
         let theirs_done = rsync(case, &task, &their_source, &theirs);
@@ -381,8 +384,14 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
         }
         assert_eq!(theirs_done.0 == Some(0), ours_done.0 == Some(0), "exit codes; {told}");
     }
-    for top in [our_source, their_source, ours, theirs] {
-        fs::remove_dir_all(top).expect("own directory");
+    [our_source, their_source, ours, theirs].iter().for_each(|top| fs::remove_dir_all(top).expect("ours"));
+}
+
+/// Files of which deltas are made, where the task is about them.
+fn plant_for(task: &Task, seed: u64, sources: [&Path; 2], targets: [&Path; 2]) {
+    if task.has("--no-whole-file") {
+        sources.iter().for_each(|top| plant(top, seed, Version::New));
+        targets.iter().for_each(|top| plant(top, seed, Version::Old));
     }
 }
 

@@ -1,23 +1,31 @@
-//! What the path carries, for a source that chooses between a delta and the whole file.
+//! How fast chunks go, for a source that chooses between a delta and the whole file.
 
+use fobs_channel::control::ControlWriter;
+use fobs_model::error::Result;
+use fobs_model::message::Message;
 use fobs_model::options::sync::Delta;
 use fobs_proto::Timestamp;
 use fobs_proto::congestion::PathHistory;
-use fobs_store::Source;
-use fobs_store::delta::{Lists, NameKey, Pays};
+use fobs_store::delta::{Arrival, Follows, Lists, NameKey, Pays};
+use fobs_store::{FilledChunk, Source};
 use std::time::Duration;
 
-/// Least data of which a rate means something, or the time after which less does, bytes: the first chunks
-/// come with the opening of the path.
-const BYTES_MIN: u64 = 3 << 20;
-const SPAN_MIN: Duration = Duration::from_millis(50);
-
-/// Measures while chunks leave whole, one behind the other: patches leave gaps that are not the path's.
+/// Measures the chunks that are verified, each since the one before.
 pub(super) struct Gauge {
     pays: Pays,
-    /// Since when that is so, and the bytes that the receiver has verified meanwhile.
-    since: Option<Timestamp>,
-    bytes: u64,
+    lists: Option<Lists>,
+    /// When the newest chunk was verified, and whether pieces were looked for in it.
+    last: Option<(Timestamp, bool)>,
+}
+
+/// How a chunk left.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Leaving {
+    at: Timestamp,
+    /// Nothing else was to be sent, because the receiver had not decided what.
+    alone: bool,
+    looked: bool,
+    tried: u64,
 }
 
 impl Gauge {
@@ -29,7 +37,6 @@ impl Gauge {
         (answered, history): (Option<Duration>, &PathHistory),
     ) -> (Gauge, Option<Lists>) {
         let pays = Pays::new(when);
-        answered.into_iter().for_each(|time| pays.round_trip(time));
         if let (Some(time), Some(rate)) = (answered, history.link_rate)
             && history.met(time).round_trip.is_some()
         {
@@ -39,28 +46,41 @@ impl Gauge {
         if let Some(lists) = &lists {
             source.match_with(lists.clone(), names, pays.clone());
         }
-        (Gauge { pays, since: None, bytes: 0 }, lists)
+        (Gauge { pays, lists: lists.clone(), last: None }, lists)
     }
 
-    /// A chunk is to leave behind as many as are `held`.
-    pub(super) fn leaves(&mut self, now: Timestamp, held: u32, is_patch: bool) {
-        match (is_patch, self.since) {
-            (true, _) => self.since = None,
-            (false, None) => (self.since, self.bytes) = (Some(now), 0),
-            // Nothing was left to send: the time until now was the reader's.
-            (false, Some(_)) if held == 0 => (self.since, self.bytes) = (Some(now), 0),
-            (false, Some(_)) => {}
-        }
+    /// A chunk is to leave behind as many as are `held`; its reader has waited for a decision, or not.
+    pub(super) fn leaves(&self, at: Timestamp, held: u32, chunk: &FilledChunk, waited: bool) -> Leaving {
+        Leaving { at, alone: waited && held == 0, looked: chunk.looked, tried: chunk.tried }
     }
 
-    /// The receiver has verified a chunk of `len` bytes.
-    pub(super) fn settled(&mut self, now: Timestamp, len: u32, round_trip: Option<Duration>) {
-        round_trip.into_iter().for_each(|time| self.pays.round_trip(time));
-        let Some(since) = self.since else { return };
-        self.bytes += u64::from(len);
-        let span = now - since;
-        if (self.bytes >= BYTES_MIN || span >= SPAN_MIN) && !span.is_zero() {
-            self.pays.path_carries((self.bytes as f64 / span.as_secs_f64()) as u64);
+    /// The receiver has verified a chunk of so much file data.
+    pub(super) fn settled(
+        &mut self,
+        now: Timestamp,
+        (left, data_bytes): (Leaving, u64),
+        round_trip: Option<Duration>,
+    ) {
+        let Some(lists) = &self.lists else { return };
+        // What has no datagrams has no samples of them: a chunk that took no longer bounds it.
+        self.pays.round_trip(round_trip.unwrap_or(now - left.at));
+        if data_bytes > 0 {
+            let (since, follows) = match self.last {
+                _ if left.alone => (left.at, Follows::Nothing),
+                Some((since, looked)) if looked == left.looked => (since, Follows::ItsLike),
+                _ => (left.at, Follows::Another),
+            };
+            let Leaving { looked, tried, .. } = left;
+            let (took, latency) = (now - since, now - left.at);
+            self.pays.arrived(Arrival { data_bytes, looked, tried, took, follows, latency });
+            self.last = Some((now, looked));
         }
+        lists.nudge();
+    }
+
+    /// Tells the receiver whether its lists are of use, where that changed.
+    pub(super) fn tell_of_lists(&self, writer: &ControlWriter) -> Result<()> {
+        let news = self.lists.as_ref().and_then(|_| self.pays.news_of_lists());
+        news.map_or(Ok(()), |wanted| writer.post(&Message::Lists { wanted }))
     }
 }

@@ -1,5 +1,6 @@
 //! The chunks that a sender holds: from the first byte read until the receiver has verified them.
 
+use super::gauge::Leaving;
 use crate::failure::no_memory;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget, Spent};
 use fobs_model::error::Result;
@@ -18,6 +19,7 @@ pub(super) struct HeldChunk {
     /// Bytes of the chunk in the buffer.
     pub(super) len: u32,
     pub(super) data_bytes: u64,
+    pub(super) left: Leaving,
     pub(super) files: Vec<FileDone>,
     pub(super) first_file: Option<Vec<u8>>,
 }
@@ -123,6 +125,7 @@ mod tests {
                 patch: None,
                 len: 45,
                 data_bytes: 1,
+                left: Leaving::default(),
                 files: Vec::new(),
                 first_file: Some(b"f".to_vec()),
             })

@@ -29,7 +29,7 @@ pub const TICKETS: &str = "tickets";
 /// The feature of a program that refuses a request with a part that it does not know (protocol 2.16).
 pub const MUST: &str = "must";
 
-pub use crate::options::sync::SYNC2;
+pub use crate::options::sync::{DELTA, SYNC2};
 /// The feature of a program that knows directories of which a listing has not all (protocol 7.8).
 pub const PARTS: &str = "parts";
 
@@ -38,10 +38,6 @@ pub const SETTLE: &str = "settle";
 
 /// The feature of a program that copies permissions of one to others (`--chmod=g=u`; protocol 7.8).
 pub const COPY_MODES: &str = "copy-modes";
-
-/// The feature of a program that lists what it has of a file, and takes a chunk as a patch of that; or finds
-/// that in its own file (protocol 7.9).
-pub const DELTA: &str = "delta";
 
 /// What this program can do.
 pub const FEATURES: &[&str] = &[

@@ -125,6 +125,9 @@ pub struct Resuming {
     /// `--checksum`.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub checksum: bool,
+    /// `--delta`.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub delta: bool,
 }
 
 /// How the sender is to send. Names stay text: only a server that sends refuses those it does not know.

@@ -211,6 +211,7 @@ mod tests {
             no_partial: _,
             append_verify: _,
             checksum: _,
+            delta: _,
             congestion_control: _,
             priority: _,
             rate_limit: _,

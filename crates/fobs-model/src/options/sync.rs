@@ -7,6 +7,10 @@ pub use super::rules::{Absent, Compare, Present, SYNC2, SyncRules};
 use crate::filter_rules::FilterRules;
 use crate::name::{BackupSuffix, RelPath};
 
+/// The feature of a program that lists what it has of a file, and takes a chunk as a patch of that; or finds
+/// that in its own file (protocol 7.9).
+pub const DELTA: &str = "delta";
+
 /// Most directories of `--link-dest`: as many as rsync takes.
 pub const BASES_MAX: usize = 20;
 
@@ -57,6 +61,9 @@ pub struct SyncOptions {
     /// When what changed of a file is sent in place of all of it.
     #[serde(skip_serializing_if = "Delta::is_auto")]
     pub delta: Delta,
+    /// What changed is also that of a file beside a new one that seems to be its earlier version.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fuzzy: bool,
 }
 
 impl SyncOptions {

@@ -4,7 +4,7 @@
 use crate::direction::TransferDirection;
 use crate::message::files::FileRequest;
 use crate::message::{
-    ByteRange, COPY_MODES, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
+    ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
 };
 use crate::options::sync::{Absent, Compare, Present, SyncOptions, SyncRules};
 use crate::rights::Action;
@@ -119,6 +119,7 @@ impl<'r> Needs<'r> {
         let Resuming {
             append_verify,
             checksum,
+            delta,
             // Answers come from the journal of the same client.
             survey: _,
             transfer_id: _,
@@ -127,6 +128,8 @@ impl<'r> Needs<'r> {
         } = resuming;
         self.if_so(*append_verify, Action::Compare, "--append-verify");
         self.if_so(*checksum, Action::Compare, "--checksum");
+        // What is there is listed only under the default `Terms`.
+        self.feature_if(*delta, DELTA, "deltas");
     }
 
     fn reuse(&mut self, reuse: &Reuse) {
@@ -164,6 +167,7 @@ impl<'r> Needs<'r> {
             make_path: _,
             // The server says what is there only under the default `Terms`, and by itself.
             delta: _,
+            fuzzy: _,
         } = sync;
         let SyncRules {
             compare,
@@ -230,6 +234,7 @@ impl<'r> Needs<'r> {
             report: _,
             make_path: _,
             delta: _,
+            fuzzy: _,
         } = sync;
         let SyncRules {
             compare,

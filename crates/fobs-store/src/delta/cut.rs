@@ -15,10 +15,10 @@ const NORMALISATION: u32 = 1;
 const WINDOW: usize = 64;
 
 impl Average {
-    /// For a file of `size` bytes: about its square root, where the list and what surrounds a change weigh
-    /// the same.
+    /// For a file of `size` bytes: about half its square root, where the list and what surrounds some ten
+    /// changes weigh the same.
     pub fn of_file(size: u64) -> Average {
-        let root = (size.max(1).ilog2() / 2) as u8;
+        let root = (size.max(1).ilog2() / 2).saturating_sub(1) as u8;
         Average(root.clamp(*LOGS.start(), *LOGS.end()))
     }
 

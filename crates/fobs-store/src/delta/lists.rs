@@ -209,27 +209,30 @@ impl Lists {
         ListsGuard(self.clone())
     }
 
-    /// How much is listed of a row's basis; waits until `end`, if given, for something new.
-    pub(crate) fn coverage(&self, row: u64, enough: u64, end: Option<Instant>) -> Coverage {
-        let mut state = self.lock();
-        loop {
-            let list = state.lists.iter().find(|list| list.row == row);
-            let coverage = match list {
-                _ if state.closed => return Coverage::Broken,
-                // Nobody looks there any more.
-                _ if row < state.from_row => return Coverage::Complete,
-                Some(list) if list.complete || list.full => return Coverage::Complete,
-                Some(list) => list.end,
-                None => 0,
-            };
-            match end.map(|end| end.saturating_duration_since(Instant::now())) {
-                Some(left) if coverage < enough && !left.is_zero() => {
-                    let waited = self.0.changed.wait_timeout(state, left);
-                    state = waited.map_or_else(|poisoned| poisoned.into_inner().0, |waited| waited.0);
-                }
-                _ => return Coverage::Until(coverage),
-            }
+    /// How much is listed of a row's basis.
+    pub(crate) fn coverage(&self, row: u64) -> Coverage {
+        let state = self.lock();
+        match state.lists.iter().find(|list| list.row == row) {
+            _ if state.closed => Coverage::Broken,
+            // Nobody looks there any more.
+            _ if row < state.from_row => Coverage::Complete,
+            Some(list) if list.complete || list.full => Coverage::Complete,
+            Some(list) => Coverage::Until(list.end),
+            None => Coverage::Until(0),
         }
+    }
+
+    /// Waits for something new, until `end` at most.
+    pub(super) fn nap(&self, end: Instant) {
+        let state = self.lock();
+        let left = end.saturating_duration_since(Instant::now());
+        // Whatever ended the wait: the caller looks.
+        drop(self.0.changed.wait_timeout(state, left));
+    }
+
+    /// Something that counts beside the lists is new.
+    pub fn nudge(&self) {
+        self.0.changed.notify_all();
     }
 
     /// How a row's basis is cut, once its list has begun.

@@ -1,20 +1,23 @@
 //! Finds in the file that is sent what the receiver has of it.
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::lists::{Coverage, Lists};
 use super::names::NameKey;
 use super::patch::PatchBuilder;
-use super::pays::{Pays, Way};
+use super::pays::{Passed, Pays, Way};
 use super::pieces::Pieces;
 use crate::chunk::CHUNK_DATA_MAX;
+use crate::tree_hash::GROUP;
 
 /// How much of the basis must be listed ahead of the place that is sent, bytes: what moved towards the front
 /// by more is sent once more.
 const AHEAD: u64 = 64 << 20;
 /// A file is sent as it is from here on, bytes, if nothing was found before.
 const HOPE: u64 = 64 << 20;
+/// How often one who waits for a list looks whether it is still of use.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Looks for the pieces of one file.
 pub(crate) struct Matcher {
@@ -60,18 +63,59 @@ impl Matcher {
 
     /// How much is listed for a chunk's data that begins at `from` in the file; waits until `end`, if given.
     pub(crate) fn coverage(&self, from: u64, end: Option<Instant>) -> Coverage {
-        if self.over || self.pays.way(from) != Way::Delta {
-            return Coverage::Complete;
-        }
         let enough = from.saturating_add(CHUNK_DATA_MAX as u64 + AHEAD);
-        match self.lists.coverage(self.row, enough, end) {
-            Coverage::Until(covered) if covered >= enough => Coverage::Complete,
-            coverage => coverage,
+        loop {
+            let now = Instant::now();
+            let is_enough = match (self.way(now), self.lists.coverage(self.row)) {
+                (_, Coverage::Broken) => return Coverage::Broken,
+                (Way::Trial(room), _) => room >= GROUP,
+                (Way::Whole, _) | (Way::Delta, Coverage::Complete) => true,
+                (Way::Delta, Coverage::Until(covered)) => covered >= enough,
+            };
+            match end {
+                _ if is_enough => return Coverage::Complete,
+                Some(end) if end > now => self.lists.nap(end.min(now + LOOK)),
+                _ => return Coverage::Until(0),
+            }
         }
+    }
+
+    /// How much of `most` bytes is to be read at once.
+    pub(crate) fn room(&self, most: usize) -> usize {
+        match self.way(Instant::now()) {
+            Way::Trial(room) => usize::try_from(room.max(GROUP)).unwrap_or(most).min(most),
+            Way::Delta | Way::Whole => most,
+        }
+    }
+
+    /// Time that reading and hashing took.
+    pub(crate) fn was_read(&self, bytes: u64, time: Duration) {
+        self.pays.was_read(bytes, time);
+    }
+
+    fn way(&self, now: Instant) -> Way {
+        if self.over {
+            return Way::Whole;
+        }
+        if let Some(listed) = self.lists.listed(self.row) {
+            self.pays.was_listed(listed, Passed::No);
+        }
+        self.pays.way(now)
     }
 
     /// Says what `len` bytes of `file` from `at` on are made of, which are the next of a chunk's data.
     pub(crate) fn cover(&mut self, file: impl AsFd, at: u64, len: usize, to: &mut PatchBuilder) {
+        match self.way(Instant::now()) {
+            Way::Delta => to.looks(),
+            Way::Trial(_) => {
+                self.pays.tried(len as u64);
+                return to.tried(len);
+            }
+            Way::Whole => {
+                self.give_up();
+                return to.new_bytes(len);
+            }
+        }
         let (mut at, end) = (at, at + len as u64);
         while at < end {
             let part = match self.part(&file, at) {
@@ -96,14 +140,9 @@ impl Matcher {
             return Some(open);
         }
         self.open = None;
-        let is_hopeless = self.found == 0 && self.looked_at >= HOPE;
-        match self.pays.way(at) {
-            Way::Delta if !self.over && !is_hopeless => {}
-            Way::Trial if !self.over => return None,
-            _ => {
-                self.give_up();
-                return None;
-            }
+        if self.over || self.found == 0 && self.looked_at >= HOPE {
+            self.give_up();
+            return None;
         }
         let began = Instant::now();
         if self.pieces.is_none() {
@@ -148,8 +187,8 @@ impl Matcher {
 
 impl Matcher {
     fn pass(&self) {
-        if let Some((bytes, time)) = self.lists.listed(self.row) {
-            self.pays.was_listed(bytes, time);
+        if let Some(listed) = self.lists.listed(self.row) {
+            self.pays.was_listed(listed, Passed::Yes);
         }
         self.lists.pass(self.row);
     }

@@ -7,6 +7,7 @@
 //! one chunk sent whole, and nothing else.
 
 mod basis;
+mod choice;
 mod cut;
 mod list;
 mod lists;
@@ -24,7 +25,10 @@ pub use lists::{Lists, ListsGuard};
 pub use names::MISLEADING;
 pub use names::{NameKey, PieceName};
 pub use offers::{BasisJob, Offers, Segment};
-pub use pays::Pays;
+pub use pays::{Arrival, Follows, Pays};
+
+#[cfg(any(test, feature = "testing"))]
+pub use patch::apply_any;
 
 pub(crate) use basis::basis_at;
 pub(crate) use lists::Coverage;

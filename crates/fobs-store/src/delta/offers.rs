@@ -20,6 +20,8 @@ const OFFERS_MAX: usize = 64;
 const AHEAD_MAX: u64 = PIECES_MAX as u64 / 2;
 /// A file is listed no further once this is stored in its place, bytes, and nothing of it came from there.
 const HOPE: u64 = 64 << 20;
+/// A segment names no more of its basis than this, bytes: the sender waits for it, and it may be in vain.
+const SEGMENT_SPAN: u64 = 8 << 20;
 /// How often one who waits looks whether the session is over.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -42,6 +44,8 @@ struct Offered {
     /// No more is offered.
     complete: bool,
     closed: bool,
+    /// The sender looks for nothing that is listed.
+    useless: bool,
 }
 
 #[derive(Debug)]
@@ -121,6 +125,12 @@ impl Offers {
         self.0.changed.notify_all();
     }
 
+    /// The sender says whether lists are of use to it. Those that are not end early.
+    pub fn are_wanted(&self, wanted: bool) {
+        self.lock().useless = !wanted;
+        self.0.changed.notify_all();
+    }
+
     /// Ends every wait: the session is over.
     pub fn close(&self) {
         let mut state = self.lock();
@@ -188,7 +198,7 @@ impl Offers {
             let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == row) else { return false };
             offer.listed = listed;
             let is_hopeless = offer.used == 0 && offer.stored >= HOPE;
-            if state.closed || is_hopeless {
+            if state.closed || state.useless || is_hopeless {
                 return false;
             }
             let ahead = |offer: &Offer| offer.listed.saturating_sub(offer.stored) >> offer.average.log();
@@ -224,13 +234,16 @@ impl BasisJob {
         let BasisJob { row, average, file } = self;
         let (mut pieces, mut writer) = (Pieces::new(average), SegmentWriter::default());
         let mut first = 0;
+        if !offers.goes_on(row, 0) {
+            return send(Segment { first, average: average.log(), pieces: Vec::new(), last: true });
+        }
         loop {
             let piece: Result<_, Errno> = pieces.next(&file);
             // One that shrinks or fails is as long as it was read.
             let piece = piece.ok().flatten().map(|(_, piece)| (piece.len(), key.name(piece)));
             if let Some((len, name)) = piece {
                 writer.push(len, &name);
-                if !writer.is_full() {
+                if !writer.is_full() && pieces.at() - first < SEGMENT_SPAN {
                     continue;
                 }
             }

@@ -33,12 +33,30 @@ pub(crate) struct PatchBuilder {
     steps: Vec<Step>,
     row: Option<u64>,
     copied: u64,
+    looked: bool,
+    tried: u64,
 }
 
 impl PatchBuilder {
     pub(crate) fn clear(&mut self) {
         self.steps.clear();
-        (self.row, self.copied) = (None, 0);
+        (self.row, self.copied, self.looked, self.tried) = (None, 0, false, 0);
+    }
+
+    /// What is next is looked for.
+    pub(crate) fn looks(&mut self) {
+        self.looked = true;
+    }
+
+    /// The next `len` bytes are sent to see how fast that is.
+    pub(crate) fn tried(&mut self, len: usize) {
+        self.tried += len as u64;
+        self.new_bytes(len);
+    }
+
+    /// Whether anything was looked for, and the bytes that were sent to see how fast that is.
+    pub(crate) fn measured(&self) -> (bool, u64) {
+        (self.looked, self.tried)
     }
 
     /// The next `len` bytes of the data are new.
@@ -168,6 +186,18 @@ pub(crate) fn apply(
     }
     body[data_len..data_len + records_len].copy_from_slice(records);
     Ok(copied)
+}
+
+/// As [`apply`], of any bytes, to a body that is dropped: bytes that came from the basis of row 0.
+///
+/// # Errors
+/// As there.
+#[cfg(any(test, feature = "testing"))]
+pub fn apply_any(patch: &[u8], lengths: (usize, usize), basis: OwnedFd) -> Result<u64, &'static str> {
+    let basis = Arc::new(basis);
+    let of_row = |row| (row == 0).then(|| basis.clone());
+    let copied = apply(patch, lengths, &mut Vec::new(), &of_row)?;
+    Ok(copied.iter().map(|(_, bytes)| bytes).sum())
 }
 
 fn read(file: &OwnedFd, mut room: &mut [u8], mut from: u64) -> Result<(), &'static str> {

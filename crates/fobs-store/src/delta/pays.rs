@@ -1,22 +1,31 @@
-//! Whether a delta costs less time than the whole file, from what is measured.
+//! Whether a delta costs less time than the whole file: what is measured, and what is tried to measure it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::choice::{Cheaper, Pace, Rates};
+use crate::tree_hash::GROUP;
 use fobs_model::options::sync::Delta;
 
-/// Bytes per second at which an end reads and cuts a file before that is measured: a core of 2020 does twice
-/// that.
-const CUT_RATE: f64 = 5e8;
-/// What a delta must save of the time of the whole file: a wrong guess costs no more than that.
-const GAIN: f64 = 0.9;
-/// Bytes that are looked at before the share that was found says anything.
+/// Bytes that are looked at, listed or sent before a rate or a share means something.
 const SAMPLE: u64 = 64 << 20;
-/// Data that is sent whole while the rate of a short path is not known: it shows the rate.
-const TRIAL: u64 = 4 << 20;
-/// Round trip of a path on which that data costs less than it shows.
-const SHORT: Duration = Duration::from_millis(5);
+/// Likewise for the threads' own work, which does not wait for anything.
+const WORK_SAMPLE: u64 = 4 << 20;
+/// What a session spends at first, at most, to find out how fast data goes whole: while it is spent the list
+/// of the first file comes, which a delta waits for.
+const OPENING: Duration = Duration::from_millis(100);
+/// Share of the time of reading for deltas that is spent later on the same question.
+const STAKE: f64 = 0.05;
+/// A trial needs this many round trips, and this time, to say anything.
+const TRIPS: u32 = 6;
+const TRIAL_MIN: Duration = Duration::from_millis(50);
+/// Data of a trial that is sent before any of it has arrived, bytes; later as much more as has.
+const START: u64 = 64 << 10;
+/// A rate is that of a window of at least these round trips, and seconds.
+const WINDOW_TRIPS: f64 = 2.0;
+const WINDOW_S: f64 = 0.01;
+/// Weight of a window in the rate of what goes whole, once that is known.
+const SMOOTHING: f64 = 0.125;
 
 /// What a sender knows of a session's path, files and ends. Clones share it.
 #[derive(Debug, Clone)]
@@ -25,23 +34,39 @@ pub struct Pays(Arc<Measured>);
 #[derive(Debug)]
 struct Measured {
     when: Delta,
-    /// Bytes per second that the path carries; 0 while that is unknown.
-    path_rate: AtomicU64,
-    /// Microseconds of a round trip; 0 while that is unknown.
-    round_trip_us: AtomicU64,
-    files: Mutex<Files>,
+    state: Mutex<Findings>,
 }
 
 /// What was found so far.
-#[derive(Debug, Default, Clone, Copy)]
-struct Files {
+#[derive(Debug, Default)]
+struct Findings {
+    round_trip: Option<Duration>,
+    whole: Option<f64>,
+    whole_min: f64,
+    pace: Pace,
+    delta: Work,
+    reading: Work,
+    looking: Work,
+    /// What the receiver listed of files that are passed, and of the present one.
+    listing: [Work; 2],
     looked_at: u64,
     found: u64,
-    /// Bytes that the receiver listed, and the time that it took.
-    listed: u64,
-    listing: Duration,
-    /// The time that this end took to look.
-    looking: Duration,
+    /// When the trial in work began, and what earlier ones took.
+    trial: Option<Instant>,
+    spent: Duration,
+    /// Bytes of trials that were read, and that have arrived.
+    tried: u64,
+    arrived: u64,
+    /// Whether lists are of no use, and what the receiver was told of that.
+    wants_none: bool,
+    told_none: bool,
+}
+
+/// Bytes, and the time that they took.
+#[derive(Debug, Default, Clone, Copy)]
+struct Work {
+    bytes: u64,
+    seconds: f64,
 }
 
 /// Which way a file goes from here.
@@ -51,127 +76,192 @@ pub(crate) enum Way {
     Delta,
     /// Whole.
     Whole,
-    /// Whole until the rate of the path is known.
-    Trial,
+    /// Whole until the rate of that is known, this number of bytes now.
+    Trial(u64),
+}
+
+/// Whether the sender is past a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passed {
+    Yes,
+    No,
+}
+
+/// A chunk that the receiver has verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// File data in it, bytes.
+    pub data_bytes: u64,
+    /// Whether pieces were looked for in it.
+    pub looked: bool,
+    /// What of it was read for a trial, bytes.
+    pub tried: u64,
+    /// Time since the chunk before, or since it left if that was of another kind or nothing was to be sent.
+    pub took: Duration,
+    /// Which of the two.
+    pub follows: Follows,
+    /// Time since it left.
+    pub latency: Duration,
+}
+
+/// What was before a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// One of its kind.
+    ItsLike,
+    /// One of another kind.
+    Another,
+    /// Nothing: the sender waited for decisions.
+    Nothing,
+}
+
+impl Work {
+    fn add(&mut self, bytes: u64, time: Duration) {
+        self.bytes += bytes;
+        self.seconds += time.as_secs_f64();
+    }
+
+    /// Bytes per second, over at least this many.
+    fn rate(self, least: u64) -> Option<f64> {
+        (self.bytes >= least && self.seconds > 0.0).then(|| self.bytes as f64 / self.seconds)
+    }
+}
+
+impl Findings {
+    fn rates(&self) -> Rates {
+        let [past, present] = self.listing;
+        let listing = Work { bytes: past.bytes + present.bytes, seconds: past.seconds + present.seconds };
+        let missed = 1.0 - self.found as f64 / self.looked_at.max(1) as f64;
+        Rates {
+            whole: self.whole,
+            whole_min: self.whole_min.max(self.pace.best()),
+            delta: self.delta.rate(SAMPLE),
+            reading: self.reading.rate(WORK_SAMPLE),
+            listing: listing.rate(WORK_SAMPLE),
+            looking: self.looking.rate(WORK_SAMPLE),
+            missed: (self.looked_at >= SAMPLE).then_some(missed),
+        }
+    }
+
+    /// Whether a trial goes on, or begins.
+    fn tries(&mut self, now: Instant) -> bool {
+        // Where deltas wait for the path there is no work, and nothing to learn.
+        let worked_s = self.reading.seconds + self.looking.seconds;
+        let allowed = OPENING + Duration::from_secs_f64(worked_s * STAKE);
+        let left = allowed.saturating_sub(self.spent);
+        // The first of it shows how long a round trip takes.
+        let is_enough = left >= (self.round_trip.unwrap_or_default() * TRIPS).max(TRIAL_MIN);
+        let since = self.trial.unwrap_or(now);
+        is_enough && now.saturating_duration_since(since) < left
+    }
+
+    fn way(&mut self, now: Instant) -> Way {
+        let cheaper = self.rates().cheaper();
+        self.wants_none = cheaper == Cheaper::Whole;
+        if cheaper == Cheaper::Open && self.tries(now) {
+            self.trial.get_or_insert(now);
+            let sent = (START + 2 * self.arrived).saturating_sub(self.tried);
+            return Way::Trial(sent / GROUP * GROUP);
+        }
+        if let Some(since) = self.trial.take() {
+            self.spent += now.saturating_duration_since(since);
+        }
+        if cheaper == Cheaper::Whole { Way::Whole } else { Way::Delta }
+    }
+
+    /// Another chunk went whole.
+    fn went_whole(&mut self, arrival: Arrival) {
+        if arrival.follows != Follows::ItsLike {
+            self.pace.begin_window();
+        }
+        let round_trip = self.round_trip.unwrap_or_default().as_secs_f64();
+        let window = WINDOW_S.max(round_trip * WINDOW_TRIPS);
+        let times = (arrival.took.as_secs_f64(), arrival.latency.as_secs_f64());
+        let Some((rate, true)) = self.pace.arrived(arrival.data_bytes, times, window) else { return };
+        self.whole = Some(self.whole.map_or(rate, |whole| whole + (rate - whole) * SMOOTHING));
+    }
 }
 
 impl Pays {
     /// Of a session in which the user chose this.
     pub fn new(when: Delta) -> Pays {
-        let (path_rate, round_trip_us) = (AtomicU64::new(0), AtomicU64::new(0));
-        Pays(Arc::new(Measured { when, path_rate, round_trip_us, files: Mutex::default() }))
+        Pays(Arc::new(Measured { when, state: Mutex::default() }))
     }
 
-    /// The path carries this.
+    /// The path was once found to carry this.
     pub fn path_carries(&self, bytes_per_second: u64) {
-        self.0.path_rate.store(bytes_per_second, Ordering::Relaxed);
+        self.state().whole_min = bytes_per_second as f64;
     }
 
     /// A round trip takes this long.
     pub fn round_trip(&self, time: Duration) {
-        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        self.0.round_trip_us.store(us.max(1), Ordering::Relaxed);
+        self.state().round_trip = Some(time);
     }
 
-    /// The receiver has listed `bytes` within this time.
-    pub(super) fn was_listed(&self, bytes: u64, time: Duration) {
-        let mut files = self.files();
-        files.listed += bytes;
-        files.listing += time;
+    /// The receiver has verified a chunk.
+    pub fn arrived(&self, arrival: Arrival) {
+        let mut state = self.state();
+        state.arrived += arrival.tried;
+        if arrival.looked {
+            let took = if arrival.follows == Follows::Nothing { Duration::ZERO } else { arrival.took };
+            state.delta.add(arrival.data_bytes, took);
+            if state.delta.bytes > 4 * SAMPLE {
+                // What is older counts half.
+                state.delta.bytes /= 2;
+                state.delta.seconds /= 2.0;
+            }
+        } else if arrival.data_bytes > 0 {
+            state.went_whole(arrival);
+        }
+    }
+
+    /// Whether lists are of use, if the receiver was not told so.
+    pub fn news_of_lists(&self) -> Option<bool> {
+        let mut state = self.state();
+        let is_told = state.told_none == state.wants_none;
+        state.told_none = state.wants_none;
+        (!is_told).then_some(!state.wants_none)
+    }
+
+    /// The receiver has listed this much of a file within this time.
+    pub(super) fn was_listed(&self, (bytes, time): (u64, Duration), passed: Passed) {
+        let mut state = self.state();
+        let [past, present] = &mut state.listing;
+        *present = Work { bytes, seconds: time.as_secs_f64() };
+        if passed == Passed::Yes {
+            past.bytes += bytes;
+            past.seconds += time.as_secs_f64();
+            *present = Work::default();
+        }
+    }
+
+    /// `bytes` were read and hashed.
+    pub(crate) fn was_read(&self, bytes: u64, time: Duration) {
+        self.state().reading.add(bytes, time);
     }
 
     /// `bytes` were looked at, and found or not.
     pub(super) fn looked_at(&self, bytes: u64, found: bool, time: Duration) {
-        let mut files = self.files();
-        files.looked_at += bytes;
-        files.found += if found { bytes } else { 0 };
-        files.looking += time;
+        let mut state = self.state();
+        state.looked_at += bytes;
+        state.found += if found { bytes } else { 0 };
+        state.looking.add(bytes, time);
     }
 
-    /// Which way a file goes of which `sent` bytes were sent.
-    pub(crate) fn way(&self, sent: u64) -> Way {
-        if self.0.when != Delta::Auto {
-            return Way::Delta;
-        }
-        let files = *self.files();
-        let missed = if files.looked_at < SAMPLE { 0.0 } else { 1.0 - share(files.found, files.looked_at) };
-        if missed > GAIN {
-            return Way::Whole;
-        }
-        match self.0.path_rate.load(Ordering::Relaxed) {
-            0 => {
-                let us = self.0.round_trip_us.load(Ordering::Relaxed);
-                let is_short = us > 0 && Duration::from_micros(us) < SHORT;
-                if is_short && sent < TRIAL { Way::Trial } else { Way::Delta }
-            }
-            path => {
-                let whole = 1.0 / path as f64;
-                let cut = rate(files.listed, files.listing).min(rate(files.looked_at, files.looking));
-                let delta = (1.0 / cut).max(missed * whole);
-                if delta < whole * GAIN { Way::Delta } else { Way::Whole }
-            }
-        }
+    /// `bytes` were read for a trial.
+    pub(super) fn tried(&self, bytes: u64) {
+        self.state().tried += bytes;
     }
 
-    fn files(&self) -> MutexGuard<'_, Files> {
-        self.0.files.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Which way a file goes from here.
+    pub(crate) fn way(&self, now: Instant) -> Way {
+        if self.0.when == Delta::Auto { self.state().way(now) } else { Way::Delta }
     }
-}
 
-fn share(part: u64, of: u64) -> f64 {
-    part as f64 / of.max(1) as f64
-}
-
-/// Bytes per second, as measured over enough of them.
-fn rate(bytes: u64, time: Duration) -> f64 {
-    if bytes < SAMPLE { CUT_RATE } else { bytes as f64 / time.as_secs_f64().max(1e-9) }
+    fn state(&self) -> MutexGuard<'_, Findings> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn a_path_that_is_faster_than_cutting_takes_files_whole() {
-        let pays = Pays::new(Delta::Auto);
-        for (rate, way) in [(1_250_000_000, Way::Whole), (125_000_000, Way::Delta), (1_000, Way::Delta)] {
-            pays.path_carries(rate);
-            assert_eq!(pays.way(1 << 30), way, "{rate}");
-        }
-        // Of an end that cuts at 100 MB/s.
-        pays.was_listed(1 << 30, 10_000 * MS);
-        for (rate, way) in [(125_000_000, Way::Whole), (12_500_000, Way::Delta)] {
-            pays.path_carries(rate);
-            assert_eq!(pays.way(1 << 30), way, "{rate}");
-        }
-        let always = Pays::new(Delta::Always);
-        always.path_carries(1_250_000_000);
-        assert_eq!(always.way(1 << 30), Way::Delta);
-    }
-
-    #[test]
-    fn the_rate_of_a_short_path_is_tried_first() {
-        let pays = Pays::new(Delta::Auto);
-        assert_eq!(pays.way(0), Way::Delta, "nothing is known");
-        pays.round_trip(50 * MS);
-        assert_eq!(pays.way(0), Way::Delta, "a list costs no more than the path's opening");
-        pays.round_trip(MS / 5);
-        assert_eq!((pays.way(0), pays.way(TRIAL)), (Way::Trial, Way::Delta));
-        pays.path_carries(1_250_000_000);
-        assert_eq!(pays.way(0), Way::Whole);
-    }
-
-    #[test]
-    fn trees_of_which_nothing_is_found_go_whole() {
-        let pays = Pays::new(Delta::Auto);
-        pays.path_carries(12_500_000);
-        pays.looked_at(SAMPLE - 1, false, 100 * MS);
-        assert_eq!(pays.way(0), Way::Delta, "too early to say");
-        pays.looked_at(SAMPLE, false, 100 * MS);
-        assert_eq!(pays.way(0), Way::Whole);
-        pays.looked_at(SAMPLE, true, 100 * MS);
-        assert_eq!(pays.way(0), Way::Delta, "a third is worth it");
-    }
-}
+mod tests;

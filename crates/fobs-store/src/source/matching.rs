@@ -50,6 +50,11 @@ impl Source {
 }
 
 impl OpenFile {
+    /// How much of `most` bytes, of which a group is the least, is to be read at once.
+    pub(super) fn room(&self, most: usize) -> usize {
+        self.matcher.as_ref().map_or(most, |matcher| matcher.room(most))
+    }
+
     /// Whether enough of the basis is listed to read a chunk's data; waits for it until `end`, if given.
     ///
     /// # Errors

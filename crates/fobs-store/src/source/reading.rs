@@ -1,6 +1,6 @@
 //! Reading the current file into a chunk.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::{FilledChunk, Source, StartOverReason, StartedOver};
 use crate::FileDone;
@@ -17,7 +17,11 @@ impl Source {
         let offset = file.tree.len();
         // Whole groups, like `offset`, so that the file continues at a group.
         let room_len = room.len() - room.len() % GROUP as usize;
+        let began = file.matcher.is_some().then(Instant::now);
         let read = file.read(&mut room[..room_len], HOLES_MAX - self.holes, &mut self.values);
+        if let (Some(matcher), Some(began), Ok((Content::Data(len), _))) = (&file.matcher, began, &read) {
+            matcher.was_read(*len as u64, began.elapsed());
+        }
         let (content, tail) = match read {
             Ok(read) => read,
             Err(unread) => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Source;
 use crate::attributes::Preserve;
 use crate::beneath::Base;
 use crate::walk::{Named, NamedLinks, Unusable};
@@ -58,6 +59,10 @@ pub struct FilledChunk {
     pub items: Vec<Item>,
     /// The same chunk as a patch of what the receiver has, where that is shorter.
     pub patch: Option<Patch>,
+    /// Whether pieces that the receiver has were looked for in it.
+    pub looked: bool,
+    /// What of its data was read to see how fast data goes whole, bytes.
+    pub tried: u64,
     /// With the final chunk: a sentence for the users of both ends.
     pub notice: Option<String>,
 }
@@ -140,5 +145,23 @@ impl SourceSpec {
             return Err(Error::new(first_kind, message));
         }
         Ok((usable, failures))
+    }
+}
+
+impl Source {
+    /// What is known of the object so far.
+    pub fn known(&self) -> Known {
+        let in_work = self.file.as_ref().map_or(0, |file| file.size.max(file.tree.len()));
+        Known {
+            bytes: self.bytes.saturating_add(in_work),
+            files: self.files,
+            scan_complete: self.finished
+                || (self.postponed.is_none() && self.next.is_none() && self.feed.is_exhausted()),
+        }
+    }
+
+    /// The transfer's root (protocol 7.6), once the final chunk has been filled.
+    pub fn root(&self) -> [u8; 32] {
+        self.root.finish()
     }
 }

@@ -15,6 +15,8 @@ use fobs_model::error::{Error, ErrorKind, Result};
 
 /// Most items that wait for a chunk: with more, a chunk ends early.
 const ITEMS_MAX: usize = 4096;
+/// A decision that takes longer is waited for.
+const LOOK: Duration = Duration::from_millis(1);
 /// Bytes of their paths, likewise.
 const ITEMS_BYTES_MAX: usize = 1 << 20;
 
@@ -45,21 +47,23 @@ impl Source {
         }
     }
 
-    /// Waits until there is something to put into a chunk, for `patience` at most.
-    pub fn await_decision(&mut self, patience: Duration) -> Result<()> {
+    /// Waits until there is something to put into a chunk, for `patience` at most. Whether that took longer
+    /// than a look, because the receiver had not decided.
+    pub fn await_decision(&mut self, patience: Duration) -> Result<bool> {
         let end = Instant::now() + patience;
         if let Some(file) = &self.file {
             file.is_covered(Some(end))?;
         }
+        let began = Instant::now();
         while self.is_waiting() {
-            let Feed::Surveyed(decided) = &mut self.feed else { return Ok(()) };
+            let Feed::Surveyed(decided) = &mut self.feed else { break };
             match decided.next(Some(end)) {
                 Next::Decided(next) => self.next = self.wanted(*next)?,
-                Next::NotYet | Next::End => return Ok(()),
+                Next::NotYet | Next::End => break,
                 Next::Broken => return Err(broken()),
             }
         }
-        Ok(())
+        Ok(began.elapsed() > LOOK)
     }
 
     fn has_room_for_items(&self) -> bool {

@@ -1,10 +1,13 @@
 //! The receiver's part: what stands at the destination, and the decisions that follow.
 
+mod offering;
+
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FileType, OFlags, fstat};
 
+use self::offering::Neighbours;
 use super::choice::{Changes, Choice, Decision};
 use super::listed_names::{Fate, ListedNames};
 use super::lister::checksum;
@@ -13,7 +16,7 @@ use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Rulin
 use super::target::{Target, missing_bases};
 use crate::beneath::{kind, meta};
 use crate::clearance::{Clearances, Kind};
-use crate::delta::{FILE_MIN, Offers, basis_at};
+use crate::delta::Offers;
 use crate::extraneous::Deleted;
 use crate::held::is_private;
 use crate::identity::Identity;
@@ -62,6 +65,7 @@ pub struct Compare {
     listed: Option<ListedNames>,
     /// Where to offer what is there; `None` where nothing is.
     offers: Option<Offers>,
+    neighbours: Option<Neighbours>,
     /// Rows answered.
     rows: u64,
 }
@@ -88,6 +92,7 @@ impl Compare {
             clearances,
             listed,
             offers: None,
+            neighbours: None,
             rows: 0,
         }
     }
@@ -310,17 +315,6 @@ impl Compare {
             Plan::Failed(reason) => Decision::Failed(reason),
         };
         Choice { decision, changes }
-    }
-
-    /// Offers what stands where a file is to come.
-    fn is_offered(&mut self, row: &Row, decision: &Decision, stop: &dyn Fn() -> bool) -> bool {
-        // What is continued in its place would be its own basis.
-        let is_sent = matches!(decision, Decision::Send | Decision::Resume { check: false, .. });
-        if !is_sent || row.kind != RowKind::File || row.identity.size < FILE_MIN {
-            return false;
-        }
-        let (Some(offers), Some(view)) = (&self.offers, &mut self.view) else { return false };
-        basis_at(view, &row.path).is_some_and(|basis| offers.offer(self.rows, &row.path, basis, stop))
     }
 
     /// Whether the file at the destination has the content of the source.

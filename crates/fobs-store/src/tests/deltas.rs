@@ -1,6 +1,8 @@
 //! Files that changed, sent as patches of what the receiver has: what is stored is the source's, whatever
 //! becomes of the basis meanwhile.
 
+mod elsewhere;
+
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -19,6 +21,7 @@ const TOLD: ListingForm = ListingForm { checksums: Checksums::Omitted, parts: Pa
 
 /// How a run differs from the ordinary one.
 struct Play<'p> {
+    alter: fn(&mut SyncOptions),
     key: NameKey,
     terms: Terms,
     /// Data of a chunk, bytes.
@@ -47,7 +50,10 @@ struct Delta {
 fn play(world: &World, key: NameKey) -> Delta {
     let mut between = |_| ();
     let terms = Terms::default();
-    run(world, Play { key, terms, data_max: 1 << 20, chunks: usize::MAX, between: &mut between })
+    run(
+        world,
+        Play { alter: |_| (), key, terms, data_max: 1 << 20, chunks: usize::MAX, between: &mut between },
+    )
 }
 
 fn ordinary(world: &World) -> Delta {
@@ -56,11 +62,13 @@ fn ordinary(world: &World) -> Delta {
 
 /// Syncs `from/` to `to` as both ends of a session do.
 fn run(world: &World, play: Play<'_>) -> Delta {
-    let options = Arc::new(SyncOptions {
+    let mut options = SyncOptions {
         preserve: Preserve { sparse: true, ..Preserve::as_cp(true) },
         directories: Enter::All,
         ..SyncOptions::default()
-    });
+    };
+    (play.alter)(&mut options);
+    let options = Arc::new(options);
     let from = format!("{}/", world.from("").display());
     let mut source = Source::open(SourceSpec {
         preserve: options.preserve.clone(),
@@ -73,6 +81,7 @@ fn run(world: &World, play: Play<'_>) -> Delta {
         preserve: options.preserve.clone(),
         terms: play.terms,
         keep: Partial::Keep,
+        link_dest: options.link_dest.clone(),
         ..sink_spec(&world.to(""), source.shape())
     };
     let mut sink = Sink::open(spec).expect("the destination can be written");
@@ -277,7 +286,14 @@ fn a_basis_may_change_at_any_moment() {
                 }
             };
             let (key, terms) = (NameKey::new([1; 32]), Terms::default());
-            let play = Play { key, terms, data_max: 1 << 20, chunks: usize::MAX, between: &mut between };
+            let play = Play {
+                alter: |_| (),
+                key,
+                terms,
+                data_max: 1 << 20,
+                chunks: usize::MAX,
+                between: &mut between,
+            };
             let delta = run(&world, play);
             expect_equal(&world);
             // What is open stays what it is where only its name goes.
@@ -295,7 +311,17 @@ fn a_half_built_file_goes_on() {
     for chunks in 1..4 {
         let world = world_of(&old, &new);
         let mut between = |_| ();
-        run(&world, Play { key: key.clone(), terms, data_max: 512 << 10, chunks, between: &mut between });
+        run(
+            &world,
+            Play {
+                alter: |_| (),
+                key: key.clone(),
+                terms,
+                data_max: 512 << 10,
+                chunks,
+                between: &mut between,
+            },
+        );
         assert_eq!(fs::read(world.to("f")).expect("it stands"), old, "until all of it is there");
         let delta = ordinary(&world);
         expect_equal(&world);
@@ -313,7 +339,8 @@ fn a_client_that_may_not_look_gets_no_lists() {
         let world = world_of(&old, &scattered(&old, 5));
         let terms = Terms { sight, overwrite, stamps: Stamps::Senders };
         let (key, mut between) = (NameKey::new([1; 32]), |_| ());
-        let play = Play { key, terms, data_max: 1 << 20, chunks: usize::MAX, between: &mut between };
+        let play =
+            Play { alter: |_| (), key, terms, data_max: 1 << 20, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         assert_eq!((delta.listed, delta.lists, delta.matched), (0, 0, 0), "{sight:?} {overwrite:?}");
     }
@@ -399,7 +426,7 @@ proptest! {
         let world = world_of(&old, &new);
         let (terms, mut between) = (Terms::default(), |_| ());
         let key = if misleading { NameKey::new(MISLEADING) } else { NameKey::new([3; 32]) };
-        let play = Play { key, terms, data_max: groups << 16, chunks: usize::MAX, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());

@@ -29,7 +29,11 @@ const ROOT_DIGITS: usize = 2 * blake3::OUT_LEN;
 pub(super) fn may_be_direct(options: &TransferOptions) -> bool {
     let goes_as_it_likes =
         options.rate_limit.is_none() && options.packet_size.is_none() && options.transport == Transport::Auto;
-    goes_as_it_likes && options.sync.is_none() && !options.append_verify && !options.checksum
+    goes_as_it_likes
+        && options.sync.is_none()
+        && !options.append_verify
+        && !options.checksum
+        && !options.delta
 }
 
 /// Most file data that a copy sends with its request, bytes: in base64 and with its records it fits in the

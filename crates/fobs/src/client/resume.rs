@@ -103,6 +103,7 @@ impl Client<'_> {
             no_partial: options.no_partial,
             append_verify: options.append_verify,
             checksum: options.checksum,
+            delta: options.delta,
         }
     }
 }

@@ -86,8 +86,6 @@ fn rules_keep_their_order_across_options() {
 #[test]
 fn options_that_are_not_built_are_refused_by_name() {
     for (words, name, why) in [
-        ("--fuzzy", "--fuzzy (-y) is not built: ", "of the same name"),
-        ("-y", "--fuzzy (-y) is not built: ", "of the same name"),
         ("--compare-dest=x", "--compare-dest is not built: ", "--link-dest only"),
         ("--write-batch=x", "--write-batch is not built: ", "batch files"),
         ("-aK", "--keep-dirlinks (-K) is not built: ", "follows a link"),
@@ -97,7 +95,7 @@ fn options_that_are_not_built_are_refused_by_name() {
         let said = parse(words).chosen.refused.clone().expect(words);
         assert!(said.starts_with(name) && said.contains(why), "{words}: {said}");
     }
-    assert_eq!(parse("-aHAXS --delete --no-fuzzy").chosen.refused, None);
+    assert_eq!(parse("-aHAXS --delete -y --no-fuzzy").chosen.refused, None);
 }
 
 #[test]

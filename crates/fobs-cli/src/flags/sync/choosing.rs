@@ -222,6 +222,15 @@ pub const RUNNING: &[Row] = &[
     })
     .help("Send changed files whole: --delta=never, and --no-whole-file --delta=always")
     .on(&[RSYNC.letter('W')]),
+    Row::switch("repair", |it, on| {
+        it.sync.checksum = on;
+        it.sync.choices.delta = if on { Delta::Always } else { Delta::Auto };
+    })
+    .help("Compare contents, and send only what differs of them: --checksum --delta=always")
+    .on(&[SYNC.of_one_run()]),
+    Row::switch("fuzzy", |it, on| it.sync.choices.fuzzy = on)
+        .help("Make the delta of a new file of one beside it, of the same size and time or a similar name")
+        .on(&[RSYNC.letter('y')]),
     Row::switch("from0", |it, on| it.sync.from0 = on)
         .help("Lines of --files-from and of filter files end in a zero byte")
         .on(&[RSYNC.letter('0')]),

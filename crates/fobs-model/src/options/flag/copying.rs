@@ -1,5 +1,6 @@
 //! Options about what is taken, how it is stored, and how a copy goes on after one that was interrupted.
 
+use super::super::sync::DELTA;
 use super::{CP, Flag, RSYNC, Side, TransferOptions};
 
 type Row = Flag<TransferOptions>;
@@ -62,4 +63,11 @@ pub const RESUMING: &[Row] = &[
         .on(&[CP])
         .library("checksum")
         .side(Side::Both),
+    Row::switch("delta", |it, on| it.delta = on)
+        .help("Send only what changed of files that the destination has, where that costs less time")
+        .detail("Any copy is a new file, and verified whole. 'fobs sync' does so by itself.")
+        .on(&[CP])
+        .library("delta")
+        .side(Side::Both)
+        .feature(DELTA),
 ];

@@ -1,10 +1,13 @@
 //! `--link-dest` in a sync's decisions: which entries get one more name instead of being sent.
 
+use std::os::fd::OwnedFd;
+
 use rustix::fs::Stat;
 
 use super::look::{checksum_in, look};
 use super::{Target, wanted};
 use crate::basis::{Link, Links};
+use crate::delta::basis_at;
 use crate::held::{Movable, is_shared, is_trusted};
 use crate::identity::Identity;
 use crate::sink::Sink;
@@ -103,6 +106,16 @@ impl Target {
             Fit::Whole => Some(Changes::default()),
             Fit::Type | Fit::Content => Some(best.1),
         }
+    }
+
+    /// A file of that name in one of the directories, of which a delta can be made.
+    pub(in crate::survey) fn basis_elsewhere(&mut self, path: &[u8]) -> Option<(OwnedFd, u64)> {
+        self.bases.views.iter_mut().find_map(|view| basis_at(view, path))
+    }
+
+    /// Whether files beside one that comes are looked at, too.
+    pub(in crate::survey) fn is_fuzzy(&self) -> bool {
+        self.options.fuzzy
     }
 
     /// The decision on an entry that will be linked.

@@ -1,0 +1,48 @@
+//! What a peer says of a basis (protocol 7.9): lists of pieces, and patches.
+
+use std::io::Write;
+
+use super::input::Input;
+use fobs_model::budget::MemoryBudget;
+use fobs_store::delta::{Average, Lists, PieceList, apply_any};
+
+/// Most messages of one fuzzed session.
+const MESSAGES_MAX: usize = 16;
+/// What it may keep, bytes.
+const MEMORY: usize = 1 << 20;
+/// Bytes of the basis that patches are of.
+const BASIS_LEN: usize = 5000;
+
+/// `[messages u8, messages, patch]`, a message being `[row u8, first u16, average u8, len u16, pieces]`, of
+/// which the highest bit of `row` says that it is the last; a patch `[data_len u16, records_len u8, body]`.
+pub(super) fn deltas(input: &[u8]) {
+    let mut input = Input(input);
+    let budget = MemoryBudget::of(MEMORY);
+    let lists = Lists::within(&budget);
+    let messages = usize::from(input.byte().unwrap_or(0)).min(MESSAGES_MAX);
+    for _ in 0..messages {
+        let Some(row) = input.byte() else { break };
+        let first = u64::from(input.u16());
+        let average = input.byte().unwrap_or(0);
+        let len = usize::from(input.u16());
+        let pieces = input.take(len);
+        if let Some(average) = Average::from_log(average) {
+            let list = PieceList::new(pieces, average);
+            assert!(list.flatten().all(|(len, _)| (1..=4 * average.bytes()).contains(&(len as usize))));
+        }
+        if lists.take((u64::from(row & 0x7f), first), average, pieces, row & 0x80 != 0).is_err() {
+            break;
+        }
+        assert!(budget.used() <= MEMORY);
+    }
+    patch(&mut input);
+}
+
+fn patch(input: &mut Input<'_>) {
+    let (data_len, records_len) = (usize::from(input.u16()), usize::from(input.byte().unwrap_or(0)));
+    let mut basis = tempfile::tempfile().expect("a temporary file");
+    basis.write_all(&[7; BASIS_LEN]).expect("it can be written");
+    if let Ok(copied) = apply_any(input.0, (data_len, records_len), basis.into()) {
+        assert!(copied <= data_len as u64, "{copied} of {data_len}");
+    }
+}
