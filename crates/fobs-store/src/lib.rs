@@ -47,6 +47,7 @@ mod identity;
 mod input;
 mod journal;
 mod leftovers;
+mod looked;
 pub mod names;
 mod open_file;
 mod own;
@@ -92,6 +93,7 @@ pub use journal::load_any as load_any_journal;
 pub use journal::{Adoption, Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
 pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
+pub use looked::Looked;
 pub use record::UNKNOWN_KIND;
 pub use scratch::scratch_file;
 #[cfg(any(test, feature = "testing"))]

@@ -6,6 +6,7 @@ mod dial;
 mod direct;
 mod ends;
 mod files;
+pub(crate) mod hearing;
 pub mod line;
 mod link;
 pub mod manner;
@@ -42,7 +43,7 @@ use fobs_store::survey::Compare;
 use fobs_store::{Sink, Source};
 use fobs_sys::confine;
 use fobs_sys::confine::Domain;
-use persist::{Course, Start};
+use persist::{Course, Start, Telling};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -127,7 +128,7 @@ impl Client<'_> {
                 .then(|| listing_form(sync, self.options.checksum, self.hello.has(PARTS))),
             delta: delta_of(sync),
             config,
-            endurance: course.endurance(self.options),
+            endurance: course.endurance(self.options, Telling::of(&self.hello)),
             deadline: pursuit(&sending),
             steering: course.steering.clone(),
             reader: self.channel.reader,
@@ -198,7 +199,7 @@ impl Client<'_> {
                 chunks_max: chunks_within(self.options.memory),
                 ..receiver_config(self.options.ack_every)
             },
-            endurance: course.endurance(self.options),
+            endurance: course.endurance(self.options, Telling::of(&self.hello)),
             remedies: RemedyPolicy::of(self.options.loss_cause.name()),
             steering: course.steering.clone(),
             reader: self.channel.reader,

@@ -43,6 +43,10 @@ pub const COPY_MODES: &str = "copy-modes";
 /// that in its own file (protocol 7.9).
 pub const DELTA: &str = "delta";
 
+/// The feature of a program that says why it has nothing new to show, so that the clock of `--timeout` runs
+/// at both ends (protocol 5.2).
+pub const PULSE: &str = "pulse";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -63,6 +67,7 @@ pub const FEATURES: &[&str] = &[
     SETTLE,
     COPY_MODES,
     DELTA,
+    PULSE,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.
