@@ -42,10 +42,13 @@ mod destination;
 mod errno;
 pub mod expand;
 mod extraneous;
+#[cfg(test)]
+mod faults;
 mod held;
 mod identity;
 mod input;
 mod journal;
+mod keep;
 mod leftovers;
 mod looked;
 pub mod names;
@@ -54,6 +57,8 @@ mod own;
 pub mod pieces;
 mod prefix;
 pub mod record;
+#[cfg(test)]
+mod recorder;
 mod requested;
 mod scratch;
 #[cfg(any(test, feature = "testing"))]

@@ -10,6 +10,7 @@ mod hostile_server;
 mod journals;
 mod kept;
 mod neighbour;
+mod power;
 mod privileges;
 mod round_trip;
 mod sources;
