@@ -7,6 +7,7 @@ mod destinations;
 mod faults;
 mod hostile;
 mod hostile_server;
+mod inherited;
 mod journals;
 mod kept;
 mod neighbour;
