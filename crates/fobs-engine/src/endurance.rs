@@ -1,15 +1,22 @@
 //! What a session puts up with before it gives the transfer up.
 
 use super::{Link, Reporter};
+use fobs_channel::control::ControlWriter;
 use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::{Message, Pulse};
 use fobs_model::options::MinRate;
-use fobs_proto::session::{ANSWER_WAIT, Excuse, OwnEnd, RateFloor, Silence, Standstill};
+use fobs_proto::session::{ANSWER_WAIT, Excuse, OwnEnd, RateFloor, Side, Silence, Standstill};
 use fobs_proto::{Rate, Timestamp};
+use fobs_store::Looked;
 use std::time::Duration;
 
 /// Longest silence that a server endures because a client asks for it: a day, so that a client that is gone
 /// does not keep a session for ever.
 const TIMEOUT_MAX_FOR_PEER: Duration = Duration::from_secs(24 * 3600);
+
+/// How much later than the client a server ends a session of which nothing is new: the client's user chose
+/// the timeout, and its sentence says more.
+const CLIENT_FIRST: Duration = Duration::from_secs(2);
 
 /// Longest time without a control message while datagrams come. Each side says something every second; a lost
 /// segment of TCP costs a few seconds at most on a path that works.
@@ -35,8 +42,9 @@ pub struct Endurance {
 pub enum EndsAt {
     /// Nothing new for as long as the timeout, at the side whose user chose that; what this side's end is.
     NothingNew(OwnEnd),
-    /// Nothing: the other side's user decides, or both sides may be reading files for a long time to compare
-    /// them.
+    /// Likewise at the side that was called, a little later: the client says what holds it up.
+    NothingNewOfClient,
+    /// Nothing: the other side is too old to say what holds it up, or what it reads to compare it.
     SilenceOnly,
 }
 
@@ -62,14 +70,19 @@ impl Endurance {
         }
     }
 
+    /// Likewise, of a client that says what holds it up: the clock of its timeout runs here, too.
+    pub fn for_client_that_tells(timeout: Option<Duration>) -> Endurance {
+        Endurance { standstill: EndsAt::NothingNewOfClient, ..Endurance::for_peer(timeout) }
+    }
+
     /// The clock of the timeout, from now on.
     pub(super) fn standstill(&self, now: Timestamp) -> Option<NewsWatch> {
-        match self.standstill {
-            EndsAt::NothingNew(end) => {
-                Some(NewsWatch { clock: Standstill::new(now, self.timeout), end, moved: 0 })
-            }
-            EndsAt::SilenceOnly => None,
-        }
+        let (end, timeout, side) = match self.standstill {
+            EndsAt::NothingNew(end) => (end, self.timeout, Side::Client),
+            EndsAt::NothingNewOfClient => (OwnEnd::Files, self.timeout + CLIENT_FIRST, Side::Server),
+            EndsAt::SilenceOnly => return None,
+        };
+        Some(NewsWatch { clock: Standstill::new(now, timeout), end, side, moved: 0, looked_there: 0 })
     }
 
     /// The watch over the control channel, from now on.
@@ -93,14 +106,28 @@ impl Endurance {
 pub(super) struct NewsWatch {
     clock: Standstill,
     end: OwnEnd,
+    side: Side,
     /// What had been moved by the last look.
     moved: u64,
+    /// What the other side has read to compare it, bytes.
+    looked_there: u64,
 }
 
 impl NewsWatch {
     /// What this side's end of the data is.
     pub(super) fn end(&self) -> OwnEnd {
         self.end
+    }
+
+    /// The other side says why nothing new is to be seen. Only a client has a user who holds it up.
+    pub(super) fn hear(&mut self, now: Timestamp, pulse: Pulse, reporter: &Reporter) {
+        if pulse.looked > self.looked_there {
+            self.looked_there = pulse.looked;
+            reporter.advance();
+        }
+        if pulse.held_up && self.side == Side::Server {
+            self.clock.restart(now);
+        }
     }
 
     /// To be called with every heartbeat. `moved` grows with data that the other side or this one has; it
@@ -118,6 +145,34 @@ impl NewsWatch {
             reporter.advance();
         }
         self.clock.check(now, reporter.advances(), excuse)
+    }
+}
+
+/// Says to the other side why nothing new is to be seen of this one.
+#[derive(Debug)]
+pub(super) struct PulseTeller {
+    looked: Looked,
+    /// What of it has been told, bytes.
+    told: u64,
+}
+
+impl PulseTeller {
+    /// Of a side that counts there what it reads to compare it.
+    pub(super) fn new(looked: Looked) -> PulseTeller {
+        PulseTeller { looked, told: 0 }
+    }
+
+    /// To be called with every heartbeat.
+    pub(super) fn beat(&mut self, side: Side, excuse: Option<Excuse>, to: (&Reporter, &ControlWriter)) {
+        let (looked, (reporter, writer)) = (self.looked.bytes(), to);
+        let held_up = side == Side::Client && excuse.is_some();
+        let has_read = looked != std::mem::replace(&mut self.told, looked);
+        if has_read {
+            reporter.advance();
+        }
+        if has_read || held_up {
+            writer.offer(&Message::Pulse(Pulse { looked, held_up }));
+        }
     }
 }
 
@@ -247,6 +302,37 @@ mod tests {
             Some(120),
             "TCP has time to come back too"
         );
+    }
+
+    #[test]
+    fn only_a_client_says_that_its_user_holds_it_up() {
+        let (channel, _other) = fobs_channel::control::pair::pair();
+        let reporter = Reporter::new(std::sync::Arc::new(|_| ()), channel.writer);
+        let timeout = Duration::from_secs(3);
+        let called = Endurance::for_client_that_tells(Some(timeout));
+        let calls = Endurance { standstill: EndsAt::NothingNew(OwnEnd::Files), ..called };
+        for (endurance, limit) in [(called, timeout + CLIENT_FIRST), (calls, timeout)] {
+            let mut news = endurance.standstill(at(0)).expect("it watches");
+            let held_up = Pulse { looked: 0, held_up: true };
+            let check = |news: &mut NewsWatch, now| news.check(at(now), None, &reporter, None);
+            assert_eq!(check(&mut news, limit.as_secs() - 1), Silence::Short);
+            news.hear(at(limit.as_secs() - 1), held_up, &reporter);
+            let then = check(&mut news, limit.as_secs());
+            let expected = if limit > timeout { Silence::Short } else { Silence::Standstill(limit) };
+            assert_eq!(then, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_read_to_compare_it_is_something_new_once() {
+        let (channel, _other) = fobs_channel::control::pair::pair();
+        let reporter = Reporter::new(std::sync::Arc::new(|_| ()), channel.writer);
+        let endurance = Endurance::for_client_that_tells(Some(Duration::from_secs(3)));
+        let mut news = endurance.standstill(at(0)).expect("it watches");
+        for (looked, advances) in [(0, 0), (7, 1), (7, 1), (3, 1), (9, 2)] {
+            news.hear(at(1), Pulse { looked, held_up: false }, &reporter);
+            assert_eq!(reporter.advances(), advances, "{looked}");
+        }
     }
 
     #[test]

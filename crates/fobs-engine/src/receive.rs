@@ -8,7 +8,7 @@ mod streams;
 
 pub use job::{ReceiveJob, ReceiveOutcome};
 
-use super::endurance::{ControlWatch, Floor, NewsWatch, Stake};
+use super::endurance::{ControlWatch, Floor, NewsWatch, PulseTeller, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified, taken_over, tell_abort, unasked};
 use super::host::HostWatch;
 use super::letters::{ControlEvent, MAILBOX_MAX, Post, Routed, ToReceiver, ToWriter, forward_control};
@@ -82,6 +82,7 @@ struct Receiving {
     floor: Option<Floor>,
     control_watch: Option<ControlWatch>,
     news: Option<NewsWatch>,
+    pulse: PulseTeller,
     keepalives: Keepalives,
     timeout: Duration,
     began: Timestamp,
@@ -146,6 +147,7 @@ impl Receiving {
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
         let told = || (job.writer.clone(), job.reporter.clone());
+        let looked = job.survey.as_ref().map(Compare::looked).unwrap_or_default();
         let offers = job.survey.as_ref().and_then(Compare::offers);
         let listed = offers.clone();
         let naming = offers.map(|offers| NamingBases::start(offers, names, told(), post.clone()));
@@ -192,6 +194,7 @@ impl Receiving {
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
             news: job.endurance.standstill(began),
+            pulse: PulseTeller::new(looked),
             keepalives: Keepalives::default(),
             timeout: job.endurance.timeout,
             began,
@@ -460,6 +463,11 @@ impl Receiving {
         }
         match event {
             ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
+            ControlEvent::Message(Message::Pulse(pulse)) => {
+                if let Some(news) = &mut self.news {
+                    news.hear(now, pulse, &self.reporter);
+                }
+            }
             ControlEvent::Message(Message::SenderSample(sample)) => {
                 self.reporter.there(Measured::Sender(*sample));
             }

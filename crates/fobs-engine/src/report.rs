@@ -305,7 +305,10 @@ impl Reporter {
 
     /// File bytes that an earlier run had verified: progress, but no rate.
     pub fn resumed(&self, bytes: u64) {
-        self.advance();
+        // Chunks say so that are empty, and have nothing new.
+        if bytes > 0 {
+            self.advance();
+        }
         self.with(|state| {
             state.progress.bytes += bytes;
             state.measured_bytes += bytes;
@@ -315,6 +318,7 @@ impl Reporter {
 
     /// A file that an earlier run had stored.
     pub(super) fn kept_file(&self, bytes: u64) {
+        self.advance();
         self.resumed(bytes);
         self.with(|state| {
             state.progress.files += 1;

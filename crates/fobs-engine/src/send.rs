@@ -5,6 +5,7 @@ mod forward;
 mod gauge;
 mod held;
 mod job;
+mod news;
 mod outbox;
 mod removal;
 mod steer;
@@ -14,7 +15,7 @@ mod telemetry;
 pub use job::{SendJob, SendOutcome};
 
 use super::causes::Causes;
-use super::endurance::{ControlWatch, Floor, NewsWatch, Stake};
+use super::endurance::{ControlWatch, Floor, NewsWatch, PulseTeller, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified};
 use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender};
 use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
@@ -33,7 +34,7 @@ use fobs_model::message::{Complete, Finished, Message};
 use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
-    ChunkRead, Excuse, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
+    ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
     SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
@@ -84,6 +85,7 @@ struct Sending {
     floor: Option<Floor>,
     control_watch: Option<ControlWatch>,
     news: Option<NewsWatch>,
+    pulse: PulseTeller,
     /// Moves of the peer that the machine knows of.
     moves: u64,
     streams: Option<Outgoing>,
@@ -134,7 +136,7 @@ impl Sending {
         let (post, letters) = Post::new(link.waker());
         let docket = job.survey.map(|_| Docket::within(job.source.budget()));
         let mut source = job.source;
-        let budget = source.budget().clone();
+        let (budget, looked) = (source.budget().clone(), source.looked().clone());
         let met = (job.answered, &history);
         let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), met);
         forward(job.reader, post.clone(), docket.clone().zip(Some(lists)), job.reporter.clone())?;
@@ -188,6 +190,7 @@ impl Sending {
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
             news: job.endurance.standstill(began),
+            pulse: PulseTeller::new(looked),
             moves: 0,
             streams,
             routing,
@@ -255,20 +258,6 @@ impl Sending {
         }
         self.check_floor(now)?;
         self.cancel.check()
-    }
-
-    /// Ends a transfer of which nothing new is verified for too long.
-    fn check_news(&mut self, now: Timestamp) -> Result<()> {
-        let Some(news) = &mut self.news else { return Ok(()) };
-        let excuse = if self.steered.is_paused() {
-            Some(Excuse::Paused)
-        } else {
-            Excuse::of_sender(self.policy.wait(&self.machine), news.end())
-        };
-        let stats = self.machine.stats();
-        let moved = stats.data_bytes_acked.saturating_add(stats.bytes_frames_delivered);
-        let moved = self.held.have_content().then_some(moved);
-        self.peer.check(news.check(now, moved, &self.reporter, excuse))
     }
 
     /// Sends bursts and frames until the machine wants to wait, then waits.
@@ -398,10 +387,12 @@ impl Sending {
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
+        let now = self.link.clock().now();
         if let Some(watch) = &mut self.control_watch {
-            watch.handle_message(self.link.clock().now());
+            watch.handle_message(now);
         }
         match event {
+            ControlEvent::Message(Message::Pulse(pulse)) => self.hear_pulse(now, pulse),
             ControlEvent::Message(Message::Rejected { chunk, attempt }) => {
                 self.send_again(chunk, attempt)?;
             }

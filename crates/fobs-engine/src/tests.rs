@@ -12,6 +12,7 @@ mod lies;
 mod moves;
 mod relay;
 mod resume;
+mod silence;
 mod standstill;
 mod storage;
 mod streams;

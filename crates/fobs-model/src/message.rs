@@ -154,6 +154,8 @@ pub enum Message {
     Remedy(Remedy),
     /// Sender: its controller changed its mode; likewise.
     Mode(ModeChange),
+    /// Either side, a few times a second while there is reason: why nothing new is verified (protocol 5.2).
+    Pulse(Pulse),
     /// Receiver, a client: its user changes how the server sends (protocol 2.10).
     Steer(Wanted),
     /// Sender: data takes another way; likewise.
@@ -227,6 +229,17 @@ impl Hello {
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|name| name == feature)
     }
+}
+
+/// Why a side has nothing new to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pulse {
+    /// What it has read to compare it, bytes: more than before is something new.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub looked: u64,
+    /// A client's own user holds it up: has paused it, or is the other end of its pipe.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub held_up: bool,
 }
 
 /// What only the sender knows of a running transfer.

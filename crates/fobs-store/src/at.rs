@@ -18,6 +18,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+#[cfg(test)]
+use crate::faults;
+#[cfg(test)]
+use crate::recorder;
 use fobs_model::name::Component;
 use steps::Within;
 
@@ -139,18 +143,35 @@ pub(super) fn read_link(directory: impl AsFd, name: Component<'_>) -> Result<Vec
 
 /// Removes a name that is no directory's.
 pub(super) fn unlink(directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
-    fs::unlinkat(directory, name.as_bytes(), AtFlags::empty())
+    let directory = directory.as_fd();
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = fs::unlinkat(directory, name.as_bytes(), AtFlags::empty());
+    #[cfg(test)]
+    recorder::unlinked(&done, directory, name);
+    done
 }
 
 /// Removes an empty directory.
 pub(super) fn remove_directory(directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
-    fs::unlinkat(directory, name.as_bytes(), AtFlags::REMOVEDIR)
+    let directory = directory.as_fd();
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = fs::unlinkat(directory, name.as_bytes(), AtFlags::REMOVEDIR);
+    #[cfg(test)]
+    recorder::unlinked(&done, directory, name);
+    done
 }
 
 /// Gives an entry another name in its directory, in place of what has that name.
 pub fn rename(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> Result<(), Errno> {
     let directory = directory.as_fd();
-    fs::renameat(directory, from.as_bytes(), directory, to.as_bytes())
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = fs::renameat(directory, from.as_bytes(), directory, to.as_bytes());
+    #[cfg(test)]
+    recorder::renamed(&done, (directory, from), (directory, to));
+    done
 }
 
 /// Gives an entry another name in its directory that nothing has.
@@ -159,7 +180,13 @@ pub fn rename(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> R
 /// `EXIST` if something has it, `INVAL` or `NOSYS` on a file system without this kind of rename.
 pub(super) fn rename_new(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> Result<(), Errno> {
     let directory = directory.as_fd();
-    fs::renameat_with(directory, from.as_bytes(), directory, to.as_bytes(), RenameFlags::NOREPLACE)
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done =
+        fs::renameat_with(directory, from.as_bytes(), directory, to.as_bytes(), RenameFlags::NOREPLACE);
+    #[cfg(test)]
+    recorder::renamed(&done, (directory, from), (directory, to));
+    done
 }
 
 /// Moves an entry to another directory of the same file system, in place of what has the name there.
@@ -169,7 +196,13 @@ pub(super) fn move_to(
     to: impl AsFd,
     new: Component<'_>,
 ) -> Result<(), Errno> {
-    fs::renameat(from, name.as_bytes(), to, new.as_bytes())
+    let (from, to) = (from.as_fd(), to.as_fd());
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = fs::renameat(from, name.as_bytes(), to, new.as_bytes());
+    #[cfg(test)]
+    recorder::renamed(&done, (from, name), (to, new));
+    done
 }
 
 /// Moves an entry to a name that nothing has.
@@ -182,7 +215,13 @@ pub(super) fn move_to_new(
     to: impl AsFd,
     new: Component<'_>,
 ) -> Result<(), Errno> {
-    fs::renameat_with(from, name.as_bytes(), to, new.as_bytes(), RenameFlags::NOREPLACE)
+    let (from, to) = (from.as_fd(), to.as_fd());
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = fs::renameat_with(from, name.as_bytes(), to, new.as_bytes(), RenameFlags::NOREPLACE);
+    #[cfg(test)]
+    recorder::renamed(&done, (from, name), (to, new));
+    done
 }
 
 /// Gives what is held one more name, a link itself and not what it leads to.
@@ -190,17 +229,30 @@ pub(super) fn move_to_new(
 /// # Errors
 /// `EXIST` if something has the name, `NOENT` if what is held has no name any more.
 pub(super) fn link_held(held: impl AsFd, to: impl AsFd, new: Component<'_>) -> Result<(), Errno> {
-    let held = held.as_fd();
-    match fs::linkat(CWD, place_of(held), to.as_fd(), new.as_bytes(), AtFlags::SYMLINK_FOLLOW) {
+    let (held, to) = (held.as_fd(), to.as_fd());
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = match fs::linkat(CWD, place_of(held), to, new.as_bytes(), AtFlags::SYMLINK_FOLLOW) {
         // Without `/proc`; by descriptor alone only root may.
         Err(Errno::NOENT) => fs::linkat(held, "", to, new.as_bytes(), AtFlags::EMPTY_PATH),
         linked => linked,
-    }
+    };
+    #[cfg(test)]
+    recorder::linked(&done, held, to, new);
+    done
 }
 
 /// Makes a symbolic link to any target, which is not looked at.
 pub(super) fn symlink(target: &[u8], directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
-    fs::symlinkat(target, directory, name.as_bytes())
+    let directory = directory.as_fd();
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = fs::symlinkat(target, directory, name.as_bytes());
+    #[cfg(test)]
+    recorder::made(&done, directory, name, recorder::Made::Symlink(target.to_vec()), || {
+        found(hold(directory, name))
+    });
+    done
 }
 
 /// Makes a device, fifo or socket.
@@ -216,17 +268,34 @@ pub(super) fn make_node(
 
 /// Makes a directory.
 pub(super) fn make_directory(directory: impl AsFd, name: Component<'_>, mode: Mode) -> Result<(), Errno> {
-    fs::mkdirat(directory, name.as_bytes(), mode)
+    let directory = directory.as_fd();
+    #[cfg(test)]
+    faults::strike(faults::Call::Name)?;
+    let done = fs::mkdirat(directory, name.as_bytes(), mode);
+    #[cfg(test)]
+    recorder::made(&done, directory, name, recorder::Made::Directory, || found(hold(directory, name)));
+    done
 }
 
 /// Sets the times of a directory that may be open for lookups only.
 pub(super) fn set_own_times(directory: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
-    fs::utimensat(directory, ".", times, AtFlags::empty())
+    let directory = directory.as_fd();
+    #[cfg(test)]
+    faults::strike(faults::Call::Attributes)?;
+    let done = fs::utimensat(directory, ".", times, AtFlags::empty());
+    #[cfg(test)]
+    recorder::times(&done, directory);
+    done
 }
 
 /// Sets the times of a file, or of a link itself, that is open for lookups only.
 pub(super) fn set_times_of_held(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Errno> {
-    fs::utimensat(CWD, place_of(file), times, AtFlags::empty())
+    #[cfg(test)]
+    faults::strike(faults::Call::Attributes)?;
+    let done = fs::utimensat(CWD, place_of(file), times, AtFlags::empty());
+    #[cfg(test)]
+    recorder::times(&done, file);
+    done
 }
 
 /// Opens what has the name for lookups only, a link itself and not what it leads to.
@@ -247,9 +316,20 @@ pub(super) fn target_of_held(held: impl AsFd) -> Result<Vec<u8>, Errno> {
 
 /// When a file was made, seconds and nanoseconds since 1970; `None` where its file system does not say.
 pub(super) fn birth(held: impl AsFd) -> Option<(i64, u32)> {
+    #[cfg(test)]
+    if let Some(birth) = recorder::birth(&held) {
+        return Some(birth);
+    }
     let known = fs::statx(held, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
     let says = StatxFlags::from_bits_retain(known.stx_mask).contains(StatxFlags::BTIME);
     says.then_some((known.stx_btime.tv_sec, known.stx_btime.tv_nsec))
+}
+
+/// What was made just now, and is held.
+#[cfg(test)]
+pub(super) fn found(made: Result<OwnedFd, Errno>) -> (Stat, recorder::Birth) {
+    let held = made.expect("it was made");
+    (fs::fstat(&held).expect("it is held"), birth(&held))
 }
 
 /// Where `/proc` leads to what is held, whatever became of its name. Calls that refuse a descriptor that is

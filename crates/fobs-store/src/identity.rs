@@ -29,7 +29,7 @@ impl Identity {
     pub(super) fn of(stat: &Stat) -> Identity {
         let meta = meta(stat);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        Identity { size, mtime_s: meta.mtime_s, mtime_ns: meta.mtime_ns, inode: stat.st_ino }
+        Identity { size, mtime_s: meta.mtime_s, mtime_ns: meta.mtime_ns, inode: inode_of(stat) }
     }
 
     /// Of the status of a file that is sent: one that was rewritten in place differs, whatever its time of
@@ -52,6 +52,17 @@ impl Identity {
         bytes[20..].copy_from_slice(&self.inode.to_le_bytes());
         bytes
     }
+}
+
+/// The number of a file's inode.
+#[cfg(not(test))]
+pub(super) fn inode_of(stat: &Stat) -> u64 {
+    stat.st_ino
+}
+
+#[cfg(test)]
+pub(super) fn inode_of(stat: &Stat) -> u64 {
+    crate::recorder::seen(stat.st_ino)
 }
 
 /// A path within the transfer with the identity of its source file. The first half depends on the path only.

@@ -42,17 +42,23 @@ mod destination;
 mod errno;
 pub mod expand;
 mod extraneous;
+#[cfg(test)]
+mod faults;
 mod held;
 mod identity;
 mod input;
 mod journal;
+mod keep;
 mod leftovers;
+mod looked;
 pub mod names;
 mod open_file;
 mod own;
 pub mod pieces;
 mod prefix;
 pub mod record;
+#[cfg(test)]
+mod recorder;
 mod requested;
 mod scratch;
 #[cfg(any(test, feature = "testing"))]
@@ -92,6 +98,7 @@ pub use journal::load_any as load_any_journal;
 pub use journal::{Adoption, Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
 pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
+pub use looked::Looked;
 pub use record::UNKNOWN_KIND;
 pub use scratch::scratch_file;
 #[cfg(any(test, feature = "testing"))]

@@ -23,11 +23,22 @@ pub(super) const OWN_MODE: u32 = 0o1600;
 pub(super) fn open_own(directory: &OwnedFd, name: Component<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let open =
         |mode| open_beneath(directory, name.as_bytes(), flags, Mode::from_raw_mode(mode), Links::Refuse);
-    match open(OWN_MODE) {
+    #[cfg(test)]
+    if flags.contains(OFlags::CREATE) {
+        super::faults::strike(super::faults::Call::Name)?;
+    }
+    let opened = match open(OWN_MODE) {
         // A file system that has no such bit for files; what stays there is found by its journal alone.
         Err(Errno::INVAL | Errno::PERM | Errno::NOTSUP) => open(OWN_MODE & 0o777),
         opened => opened,
+    };
+    #[cfg(test)]
+    if flags.contains(OFlags::CREATE) {
+        super::recorder::made(&opened, directory, name, super::recorder::Made::File, || {
+            at::found(at::hold(directory, name))
+        });
     }
+    opened
 }
 
 /// Whether a file carries the mark.

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::{Errno, pread};
 
+use crate::looked::Looked;
 use crate::tree_hash::{FileTree, GROUP, Tail, hash_extent};
 
 /// Bytes read and hashed at once: as much as a chunk.
@@ -14,9 +15,10 @@ const STEP: u64 = 4 << 20;
 pub(crate) fn hash_prefix(
     file: &OwnedFd,
     len: u64,
+    looked: &Looked,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<FileTree>, Errno> {
-    hash_on(file, FileTree::default(), len, stop)
+    hash_on(file, FileTree::default(), len, looked, stop)
 }
 
 /// Likewise, where `tree` has the beginning.
@@ -24,6 +26,7 @@ pub(crate) fn hash_on(
     file: &OwnedFd,
     mut tree: FileTree,
     len: u64,
+    looked: &Looked,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<FileTree>, Errno> {
     debug_assert!(len.is_multiple_of(GROUP));
@@ -41,6 +44,7 @@ pub(crate) fn hash_on(
         if !read_exactly(file, part, tree.len())? {
             return Ok(None);
         }
+        looked.add(wanted);
         values.clear();
         hash_extent(part, tree.len(), Tail::Continues, &mut values);
         tree.extend(wanted, Tail::Continues, &mut values.iter().copied()).expect("every piece has its value");
@@ -79,7 +83,9 @@ mod tests {
         let file = file(&content);
         for groups in [1, 2, 63, 64, 65, 144] {
             let len = groups * GROUP;
-            let hashed = hash_prefix(&file, len, &|| false).expect("it can be read").expect("it is so long");
+            let hashed = hash_prefix(&file, len, &Looked::default(), &|| false)
+                .expect("it can be read")
+                .expect("it is so long");
             let mut tree = FileTree::resume(len, hashed.stack().expect("whole groups")).expect("its own");
             let rest = &content[len as usize..];
             let mut values = Vec::new();
@@ -92,7 +98,9 @@ mod tests {
     #[test]
     fn a_short_file_and_a_stop_give_nothing() {
         let file = file(&[7; GROUP as usize]);
-        assert!(hash_prefix(&file, 2 * GROUP, &|| false).expect("it can be read").is_none());
-        assert!(hash_prefix(&file, GROUP, &|| true).expect("it can be read").is_none());
+        assert!(
+            hash_prefix(&file, 2 * GROUP, &Looked::default(), &|| false).expect("it can be read").is_none()
+        );
+        assert!(hash_prefix(&file, GROUP, &Looked::default(), &|| true).expect("it can be read").is_none());
     }
 }

@@ -25,6 +25,7 @@ use super::compression::Compression;
 use super::delta::PatchBuilder;
 use super::identity::Identity;
 use super::input::Input;
+use super::looked::Looked;
 use super::open_file::OpenFile;
 use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record, bounded_reason};
 use super::select::Selection;
@@ -39,8 +40,7 @@ use fobs_model::event::FileError;
 use fobs_model::options::Privileges;
 use fobs_model::options::sync::Report;
 
-/// What a source takes beside four copies of its path, bytes: as asked for, as looked at, and where it cannot
-/// be used the sentence that says so.
+/// What a source takes beside four copies of its path, bytes: as asked for, looked at, and in a sentence.
 const SOURCE_COST: usize = 400;
 /// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";
@@ -73,6 +73,8 @@ pub struct Source {
     /// this chunk, and it has not been read a second time.
     begun_at: Option<usize>,
     collector: Arc<Collector>,
+    /// What was read of it to be compared.
+    looked: Looked,
     /// An entry that did not fit into the chunk before.
     postponed: Option<(Entry, Option<FileTree>)>,
     /// Bytes of holes in the current chunk.
@@ -212,6 +214,7 @@ impl Source {
             identities: Identities::Untold,
             begun_at: None,
             collector,
+            looked: Looked::default(),
             postponed: None,
             holes: 0,
             compression,
@@ -262,8 +265,7 @@ impl Source {
 
         let mut filled = FilledChunk::default();
         let mut data_len = 0;
-        // Each iteration writes one record beside its attributes, or an `Extent` and its `End`: less than the
-        // longest record.
+        // Each iteration writes one record and its attributes, or `Extent` and `End`: less than the longest.
         while self.records.len() + RECORD_LEN_MAX <= RECORDS_MAX {
             match self.file.take() {
                 // Data comes in whole groups or up to a file's end, so at least one group must fit.

@@ -11,12 +11,13 @@ use super::at;
 use super::attributes::{Applier, Attributes, Handle, Modes, Unkept, Unset, executable_as, open_handle};
 use super::beneath::kind;
 use super::held::{Inode, is_trusted, may_be_put_there};
+use super::keep;
 use super::own::{OWN_MODE, is_marked, open_own};
 use super::stat::Meta;
+#[cfg(test)]
+use super::{faults, recorder};
 use fobs_model::options::Overwrite;
 
-#[cfg(test)]
-pub(super) mod faults;
 mod in_place;
 mod names;
 mod thing;
@@ -231,7 +232,10 @@ impl TemporaryFile {
         #[cfg(test)]
         faults::strike(faults::Call::Write)?;
         while !data.is_empty() {
-            match pwrite(&self.file, data, offset) {
+            let done = pwrite(&self.file, data, offset);
+            #[cfg(test)]
+            recorder::written(&done, &self.file, data, offset);
+            match done {
                 Ok(0) => return Err(Errno::IO),
                 Ok(written) => {
                     data = &data[written..];
@@ -261,17 +265,24 @@ impl TemporaryFile {
 
     /// Fsyncs the file.
     pub(super) fn sync(&self) -> Result<(), Errno> {
-        #[cfg(test)]
-        faults::strike(faults::Call::Sync)?;
-        fs::fsync(&self.file)
+        keep::file(&self.file)
     }
 
     /// Makes zeros of the `len` bytes from `offset` on, without writing them; nothing behind them has been
     /// written.
     pub(super) fn skip(&self, offset: u64, len: u64) -> Result<(), Errno> {
         // First shorter: a file that goes on may have something there.
-        fs::ftruncate(&self.file, offset)?;
-        fs::ftruncate(&self.file, offset + len)
+        self.truncate(offset)?;
+        self.truncate(offset + len)
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), Errno> {
+        #[cfg(test)]
+        faults::strike(faults::Call::Truncate)?;
+        let done = fs::ftruncate(&self.file, len);
+        #[cfg(test)]
+        recorder::truncated(&done, &self.file, len);
+        done
     }
 
     /// Ends the file after `len` bytes, where it, or what is reserved for it, goes on. ext4 then records its
@@ -279,8 +290,8 @@ impl TemporaryFile {
     fn cut_to(&self, len: u64) -> Result<(), Errno> {
         let is_longer = self.is_resumed && u64::try_from(fs::fstat(&self.file)?.st_size) != Ok(len);
         if self.reserved > len || is_longer {
-            fs::fdatasync(&self.file)?;
-            fs::ftruncate(&self.file, len)?;
+            keep::content(&self.file)?;
+            self.truncate(len)?;
         }
         Ok(())
     }
@@ -294,7 +305,7 @@ impl TemporaryFile {
         replaces: bool,
     ) -> Result<(), Errno> {
         self.cut_to(len)?;
-        fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
+        open_handle(&*self.file).set_mode(mode)?;
         match self.temporary.rename_to_new(name) {
             Err(Errno::EXIST) if replaces => self.temporary.rename(name),
             Err(Errno::INVAL | Errno::NOSYS) if replaces => self.temporary.rename(name),

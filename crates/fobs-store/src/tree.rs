@@ -26,6 +26,7 @@ use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
 use super::held::Inode;
 use super::journal::{Health, Journal};
+use super::looked::Looked;
 pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
 use super::temporary::{Names, Placed, TemporaryFile, Thing, is_made_here, place};
@@ -116,6 +117,8 @@ pub(super) struct Tree {
     first_names: FirstNames,
     /// Which directories the survey saw; `None` without one.
     entrances: Option<Entrances>,
+    /// What was read of it to be compared.
+    looked: Looked,
 }
 
 /// How paths in the transfer map to paths at the destination.
@@ -180,6 +183,7 @@ impl Tree {
             terms: Terms::default(),
             first_names: FirstNames::default(),
             entrances: None,
+            looked: Looked::default(),
         }
     }
 
@@ -285,7 +289,7 @@ impl Tree {
             Naming::Kept => None,
             Naming::First { name, .. } => Some(name.clone()),
         };
-        View::new(Arc::clone(&self.top), name).before(self.before)
+        View::new(Arc::clone(&self.top), name).before(self.before).counting(&self.looked)
     }
 
     /// Makes a symbolic link.

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::at;
 use super::at::open_beneath;
 use super::beneath::{HOLD_DIRECTORY, Links, meta};
+use super::looked::Looked;
 use super::record::Meta;
 use fobs_filter::path;
 
@@ -23,17 +24,29 @@ pub struct View {
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
     /// The top directory before this transfer.
     before: Option<Meta>,
+    looked: Looked,
 }
 
 impl View {
     pub(super) fn new(top: Arc<OwnedFd>, name: Option<Vec<u8>>) -> View {
-        View { top, name, held: None, before: None }
+        View { top, name, held: None, before: None, looked: Looked::default() }
     }
 
     /// The top directory as it was before the journal was made in it.
     pub(super) fn before(mut self, before: Option<Meta>) -> View {
         self.before = before;
         self
+    }
+
+    /// Counts with `looked` what is read of it.
+    pub(super) fn counting(mut self, looked: &Looked) -> View {
+        self.looked = looked.clone();
+        self
+    }
+
+    /// What is read of it to be compared.
+    pub(super) fn looked(&self) -> &Looked {
+        &self.looked
     }
 
     /// The directory that it does not leave.

@@ -6,6 +6,7 @@ mod dial;
 mod direct;
 mod ends;
 mod files;
+pub(crate) mod hearing;
 pub mod line;
 mod link;
 pub mod manner;
@@ -41,7 +42,7 @@ use fobs_proto::session::chunks_within;
 use fobs_store::{Sink, Source};
 use fobs_sys::confine;
 use fobs_sys::confine::Domain;
-use persist::{Course, Start};
+use persist::{Course, Start, Telling};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -126,7 +127,7 @@ impl Client<'_> {
                 .then(|| listing_form(sync, self.options.checksum, self.hello.has(PARTS))),
             delta: delta_of(sync, self.options.delta),
             config,
-            endurance: course.endurance(self.options),
+            endurance: course.endurance(self.options, Telling::of(&self.hello)),
             deadline: pursuit(&sending),
             steering: course.steering.clone(),
             reader: self.channel.reader,
@@ -197,7 +198,7 @@ impl Client<'_> {
                 chunks_max: chunks_within(self.options.memory),
                 ..receiver_config(self.options.ack_every)
             },
-            endurance: course.endurance(self.options),
+            endurance: course.endurance(self.options, Telling::of(&self.hello)),
             remedies: RemedyPolicy::of(self.options.loss_cause.name()),
             steering: course.steering.clone(),
             reader: self.channel.reader,

@@ -38,7 +38,7 @@ use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::EventSink;
 use fobs_model::host_facts::HostFacts;
-use fobs_model::message::{Accept, Hello, Message, Open, Sending};
+use fobs_model::message::{Accept, Hello, Message, Open, PULSE, Sending};
 use fobs_model::options::{Privileges, Stamps};
 use fobs_model::permit::{Needs, Permit};
 use fobs_model::text::sane;
@@ -46,6 +46,7 @@ use fobs_store::{Base, Source};
 use rustix::process::geteuid;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most sources of one session: more than a command line holds.
 const PATHS_MAX: usize = 100_000;
@@ -142,7 +143,7 @@ fn answer(
     let granted = grant(&mut channel, &mut policy, &open, hello)?;
     match open.direction {
         TransferDirection::Push => receive_push(channel, policy, open, (granted, hello), cancel),
-        TransferDirection::Pull => send_pull(channel, policy, open, granted, cancel),
+        TransferDirection::Pull => send_pull(channel, policy, open, (granted, hello), cancel),
     }
 }
 
@@ -153,6 +154,11 @@ fn backup_beside(open: &Open) -> Option<Vec<u8>> {
     let destination = open.paths.first()?;
     let end = destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     Some([&destination[..end], suffix.as_bytes()].concat())
+}
+
+/// What is put up with of a client.
+fn endurance_of(client: &Hello, timeout: Option<Duration>) -> Endurance {
+    if client.has(PULSE) { Endurance::for_client_that_tells(timeout) } else { Endurance::for_peer(timeout) }
 }
 
 fn receive_push(
@@ -171,7 +177,7 @@ fn receive_push(
     let stamps_are_ours =
         policy.permit.terms().stamps == Stamps::Ours && (preserve.modes || preserve.times || preserve.acls);
     let withholds = privileges == Privileges::Withheld && geteuid().is_root() && preserve.needs_privileges();
-    let (config, endurance) = (receiver_config(open.ack_every), Endurance::for_peer(open.timeout));
+    let (config, endurance) = (receiver_config(open.ack_every), endurance_of(peer, open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
     let beside = backup_beside(&open);
     let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel, &policy.budget)?;
@@ -228,7 +234,7 @@ fn send_pull(
     channel: ControlChannel,
     policy: Policy,
     open: Open,
-    granted: Granted,
+    (granted, hello): (Granted, &Hello),
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
     let Granted { answer, mut link, streams, knows_survey, knows_parts } = granted;
@@ -259,7 +265,7 @@ fn send_pull(
             .then(|| listing_form(open.sync.as_deref(), open.resuming.checksum, knows_parts)),
         delta: delta_of(open.sync.as_deref(), open.resuming.delta),
         config,
-        endurance: Endurance::for_peer(open.timeout),
+        endurance: endurance_of(hello, open.timeout),
         deadline,
         reader: channel.reader,
         writer: channel.writer,

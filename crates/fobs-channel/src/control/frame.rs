@@ -347,10 +347,11 @@ fn is_for_display(frame: &[u8]) -> bool {
 }
 
 /// Messages that only tell the user something.
-const FOR_DISPLAY: [&str; 11] = [
+const FOR_DISPLAY: [&str; 12] = [
     "notice",
     "deleted",
     "deletions_left",
+    "pulse",
     "standing",
     "loss",
     "remedy",

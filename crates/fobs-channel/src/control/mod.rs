@@ -342,6 +342,11 @@ impl fmt::Debug for ControlWriter {
 /// not waited for. If the versions differ, the
 /// peer is sent an abort and the error names both; the reason of a peer that refuses is part of the error.
 pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
+    hello_within(channel, None)
+}
+
+/// Likewise, where the peer may take no longer than `limit`, if there is one.
+pub fn hello_within(channel: &mut ControlChannel, limit: Option<Duration>) -> Result<Hello> {
     let ours = Hello {
         protocol: PROTOCOL,
         newest: (PROTOCOL_NEWEST > PROTOCOL).then_some(PROTOCOL_NEWEST),
@@ -359,9 +364,9 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
         return Ok(Hello { newest: None, features, ..ours });
     }
     // A reason that the peer sent before it closed explains more than the failed write.
-    if channel.carrier == Carrier::Daemon {
-        channel.set_read_deadline(Some(Instant::now() + HELLO_WAIT));
-    }
+    let ours_too = (channel.carrier == Carrier::Daemon).then_some(HELLO_WAIT);
+    let wait = limit.into_iter().chain(ours_too).min();
+    channel.set_read_deadline(wait.and_then(|wait| Instant::now().checked_add(wait)));
     let received = channel.reader.recv();
     channel.set_read_deadline(None);
     let problem = |kind, why: String| Err(named(&channel.peer.description, Error::new(kind, why)));

@@ -3,6 +3,7 @@
 mod failures;
 mod hashes;
 mod hostile;
+mod inherited;
 mod moves;
 mod names;
 mod rate;

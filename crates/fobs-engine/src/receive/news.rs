@@ -1,9 +1,10 @@
 //! Whether anything new arrives: the clock of `--timeout` at a receiver.
 
 use super::Receiving;
+use crate::endurance::NewsWatch;
 use fobs_model::error::Result;
 use fobs_proto::object::TRAILER_LEN;
-use fobs_proto::session::Excuse;
+use fobs_proto::session::{Excuse, OwnEnd};
 use fobs_proto::{ChunkId, Timestamp};
 use std::collections::BTreeSet;
 
@@ -32,12 +33,14 @@ impl Keepalives {
 impl Receiving {
     /// Ends a transfer of which nothing new arrives or is stored for too long.
     pub(super) fn check_news(&mut self, now: Timestamp) -> Result<()> {
-        let Some(news) = &mut self.news else { return Ok(()) };
+        let end = self.news.as_ref().map_or(OwnEnd::Files, NewsWatch::end);
         let excuse = if self.steering.is_paused() {
             Some(Excuse::Paused)
         } else {
-            Excuse::of_receiver(self.machine.backlog(), news.end())
+            Excuse::of_receiver(self.machine.backlog(), end)
         };
+        self.pulse.beat(self.link.side(), excuse, (&self.reporter, &self.writer));
+        let Some(news) = &mut self.news else { return Ok(()) };
         let moved = self.machine.stats().accepted.saturating_sub(self.keepalives.seen);
         self.peer.check(news.check(now, Some(moved), &self.reporter, excuse))
     }

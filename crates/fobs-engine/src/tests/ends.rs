@@ -142,6 +142,7 @@ fn a_source_that_pauses_is_waited_for() {
         survey: None,
         client: End::Sender,
         endurance: Endurance::for_peer(None),
+        of_server: None,
         validation: VALIDATION,
         datagrams: None,
         messages: None,

@@ -70,6 +70,8 @@ pub struct Spec {
     /// The end that called: the client sends first.
     pub client: End,
     pub endurance: Endurance,
+    /// That of the end that was called, where it is another one.
+    pub of_server: Option<Endurance>,
     pub validation: PathValidation,
     pub datagrams: Option<Datagrams>,
     /// What makes streams, and what the user chose.
@@ -77,6 +79,12 @@ pub struct Spec {
     pub messages: Option<Messages>,
     /// With a survey: the key of the names of pieces, where the receiver lists what it has.
     pub pieces: Option<[u8; 32]>,
+}
+
+impl Spec {
+    fn endurance_of(&self, end: End) -> Endurance {
+        if end == self.client { self.endurance } else { self.of_server.unwrap_or(self.endurance) }
+    }
 }
 
 /// A running session.
@@ -88,6 +96,9 @@ pub struct Session {
     pub at_receiver: Reported,
     pub relay: Option<Arc<Relay>>,
 }
+
+/// How both ends of a session ended.
+pub type Ends = (Result<SendOutcome>, Result<ReceiveOutcome>);
 
 /// Events and errors that one end reported.
 #[derive(Clone)]
@@ -149,6 +160,7 @@ impl Reported {
 
 impl Session {
     pub fn start(spec: Spec) -> Session {
+        let [of_sender, of_receiver] = End::BOTH.map(|end| spec.endurance_of(end));
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let [sender, receiver] = [(); 2].map(|()| UdpSocket::bind(here, &udp_options(None)).unwrap());
         let server = match spec.client {
@@ -179,7 +191,7 @@ impl Session {
             survey: listing,
             delta: spec.pieces.map_or(Delta::Never, |_| Delta::Always),
             config: sender_config(&auto, None, credit).unwrap(),
-            endurance: spec.endurance,
+            endurance: of_sender,
             deadline: None,
             reporter: at_sender.reporter(&sender_channel),
             throttle: Throttle::default(),
@@ -203,7 +215,7 @@ impl Session {
             sink,
             config: receiver_config(None),
             remedies: RemedyPolicy::Leave,
-            endurance: spec.endurance,
+            endurance: of_receiver,
             reporter: at_receiver.reporter(&receiver_channel),
             throttle: Throttle::default(),
             cancel: CancelToken::new(),
@@ -221,12 +233,22 @@ impl Session {
     /// Waits for both ends, which must end some time.
     #[track_caller]
     pub fn join(self) -> (Result<SendOutcome>, Result<ReceiveOutcome>) {
+        self.join_within(SESSION_MAX).expect("the session ends")
+    }
+
+    /// Likewise, for so long; which ends are not there then, the sender first.
+    pub fn join_within(self, most: Duration) -> std::result::Result<Ends, [bool; 2]> {
         let began = Instant::now();
-        while !(self.sender.is_finished() && self.receiver.is_finished()) {
-            assert!(began.elapsed() < SESSION_MAX, "the session does not end");
+        loop {
+            let [sender, receiver] = [self.sender.is_finished(), self.receiver.is_finished()];
+            if sender && receiver {
+                return Ok((self.sender.join().unwrap(), self.receiver.join().unwrap()));
+            }
+            if began.elapsed() > most {
+                return Err([!sender, !receiver]);
+            }
             thread::sleep(Duration::from_millis(1));
         }
-        (self.sender.join().unwrap(), self.receiver.join().unwrap())
     }
 
     /// Waits for both ends, which must fail with errors of this kind; their sentences, the sender's first.
@@ -380,6 +402,7 @@ impl World {
             survey: None,
             client: End::Sender,
             endurance,
+            of_server: None,
             validation,
             datagrams: None,
             streams: None,

@@ -39,6 +39,10 @@ pub const SETTLE: &str = "settle";
 /// The feature of a program that copies permissions of one to others (`--chmod=g=u`; protocol 7.8).
 pub const COPY_MODES: &str = "copy-modes";
 
+/// The feature of a program that says why it has nothing new to show, so that the clock of `--timeout` runs
+/// at both ends (protocol 5.2).
+pub const PULSE: &str = "pulse";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -59,6 +63,7 @@ pub const FEATURES: &[&str] = &[
     SETTLE,
     COPY_MODES,
     DELTA,
+    PULSE,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

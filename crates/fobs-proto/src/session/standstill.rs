@@ -54,6 +54,11 @@ impl Standstill {
         Standstill { timeout, done: 0, since: now }
     }
 
+    /// What holds the transfer up has been told of: the time until now does not count.
+    pub fn restart(&mut self, now: Timestamp) {
+        self.since = now;
+    }
+
     /// To be called with every heartbeat; `done` grows with everything new that is verified.
     pub fn check(&mut self, now: Timestamp, done: u64, excuse: Option<Excuse>) -> Silence {
         if done != self.done || excuse.is_some() {

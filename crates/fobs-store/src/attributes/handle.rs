@@ -89,15 +89,28 @@ impl Handle<'_> {
 
     pub(crate) fn set_mode(self, mode: u32) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(mode);
-        match self {
-            Handle::Open(file) => fs::fchmod(file, mode),
-            Handle::Held(file) => fs::chmod(at::place_of(file), mode),
-        }
+        let (Handle::Open(file) | Handle::Held(file)) = self;
+        #[cfg(test)]
+        crate::faults::strike(crate::faults::Call::Attributes)?;
+        let done = match self {
+            Handle::Open(_) => fs::fchmod(file, mode),
+            Handle::Held(_) => fs::chmod(at::place_of(file), mode),
+        };
+        #[cfg(test)]
+        crate::recorder::mode(&done, file);
+        done
     }
 
     pub(super) fn set_times(self, times: &Timestamps) -> Result<(), Errno> {
         match self {
-            Handle::Open(file) => fs::futimens(file, times),
+            Handle::Open(file) => {
+                #[cfg(test)]
+                crate::faults::strike(crate::faults::Call::Attributes)?;
+                let done = fs::futimens(file, times);
+                #[cfg(test)]
+                crate::recorder::times(&done, file);
+                done
+            }
             Handle::Held(file) => at::set_times_of_held(file, times),
         }
     }

@@ -18,11 +18,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::at;
 use crate::held::is_private;
-use crate::identity::Fingerprint;
+use crate::identity::{Fingerprint, inode_of};
 use crate::own::MAGIC;
 
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
+/// More versions than there will be: what stands there was never written.
+const VERSIONS: u32 = 1 << 16;
 /// Where the origin is, bytes: behind magic and version.
 const ORIGIN_AT: u64 = 12;
 /// Where the holder is, bytes: parts that change are in sectors of their own.
@@ -152,7 +154,7 @@ impl Current {
     pub(crate) fn is_in(&self, held: impl AsFd) -> bool {
         let file = held.as_fd();
         fstat(file).is_ok_and(|stat| {
-            stat.st_ino == self.inode
+            inode_of(&stat) == self.inode
                 && u64::try_from(stat.st_size).is_ok_and(|size| size >= self.len)
                 && is_private(file, &stat)
                 && (self.birth.is_none() || self.birth == at::birth(file))
@@ -224,6 +226,7 @@ pub(super) fn decode_origin(header: &[u8]) -> Result<Origin, Unreadable> {
         VERSION => part(&[0; 16], header, ORIGIN_AT).ok_or(Unreadable::Blank),
         // Torn inside of it.
         0 => Err(Unreadable::Blank),
+        VERSIONS.. => Err(Unreadable::Foreign),
         other => Err(Unreadable::Version(other)),
     }
 }

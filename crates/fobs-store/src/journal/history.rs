@@ -246,8 +246,10 @@ impl History {
             return true;
         }
         let begun = settled.and_then(|settled| FileTree::resume(settled.len, settled.stack.clone()));
+        let looked = self.view.looked();
         let file = at::reopen(held, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
-        let hashed = file.and_then(|file| hash_on(&file, begun.unwrap_or_default(), current.len, &|| false));
+        let hashed =
+            file.and_then(|file| hash_on(&file, begun.unwrap_or_default(), current.len, looked, &|| false));
         hashed.ok().flatten().is_some_and(|tree| tree.stack().as_ref() == Some(&current.stack))
     }
 }

@@ -21,7 +21,7 @@ use crate::at;
 use crate::at::open_beneath;
 use crate::beneath::{Links, kind};
 use crate::held::is_shared;
-use crate::own::open_own;
+use crate::own::{is_marked, open_own};
 use fobs_filter::path::show;
 use fobs_model::error::{Busy, Error, ErrorKind};
 use fobs_model::name::Component;
@@ -239,6 +239,12 @@ fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {
 /// Whether another user may make names in a directory.
 pub(super) fn is_in_others_hands(directory: &OwnedFd) -> bool {
     is_shared(directory)
+}
+
+/// Whether a journal's file carries our mark, which no other program sets, in a directory where no other user
+/// can have given it that name.
+pub(super) fn is_ours_alone(file: &OwnedFd, directory: &OwnedFd) -> bool {
+    fs::fstat(file).is_ok_and(|stat| is_marked(&stat)) && !is_in_others_hands(directory)
 }
 
 /// What the user is told whose copy goes without a journal, if they may look at the destination.

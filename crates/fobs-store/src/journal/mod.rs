@@ -55,7 +55,8 @@ use self::watch::read_claim;
 use self::whose::{Whose, whose};
 use super::at;
 use super::beneath::{open_self, sentence};
-use super::identity::{Fingerprint, Identity, destination_mark, fingerprint};
+use super::identity::{Fingerprint, Identity, destination_mark, fingerprint, inode_of};
+use super::keep;
 use super::view::View;
 use fobs_filter::path::show;
 use fobs_model::budget::{Keeps, MemoryBudget};
@@ -185,11 +186,11 @@ impl Journal {
             return Ok(None);
         };
         let (boot, suffix) = (tenure(&file.0), suffix_for(&file.0));
-        let since = Doubt::since(&file.0);
+        let (since, is_ours) = (Doubt::since(&file.0), lock::is_ours_alone(&file.0, spec.directory));
         let store: Arc<dyn Store> = Arc::new(file);
         let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
             Ok(loaded) => Some(loaded),
-            Err(LoadError::Unreadable(Unreadable::Blank)) => None,
+            Err(LoadError::Unreadable(why)) if says_nothing(why, is_ours) => None,
             Err(LoadError::Unreadable(Unreadable::Foreign)) if lock::is_in_others_hands(spec.directory) => {
                 // A file of this user's that another one has given the journal's name.
                 notices.extend(lock::planted(spec.terms.sight, name.as_component()));
@@ -350,7 +351,7 @@ impl Journal {
             Some(Current {
                 fingerprint: partial.fingerprint,
                 place: partial.place.to_vec(),
-                inode: fstat(partial.file).ok()?.st_ino,
+                inode: inode_of(&fstat(partial.file).ok()?),
                 len: partial.len,
                 stack: partial.stack,
                 birth: at::birth(partial.file),
@@ -402,7 +403,7 @@ impl Journal {
     pub(super) fn finish_for_good(self) -> std::result::Result<(), Errno> {
         let directory = open_self(&self.directory)?;
         self.finish();
-        rustix::fs::fsync(directory)
+        keep::file(directory)
     }
 
     /// The transfer ends early, its last state recorded: what stays, if anything.
@@ -440,6 +441,11 @@ impl Drop for Journal {
             self.end_early();
         }
     }
+}
+
+/// Whether a journal lost its content: nothing is there, or what a power cut left in place of its beginning.
+fn says_nothing(why: Unreadable, is_ours: bool) -> bool {
+    why == Unreadable::Blank || (why == Unreadable::Foreign && is_ours)
 }
 
 fn unusable(name: &[u8], error: LoadError) -> Error {

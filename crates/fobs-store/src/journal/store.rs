@@ -2,8 +2,11 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs;
 use rustix::io::{Errno, pread, pwrite};
+
+#[cfg(test)]
+use crate::faults;
+use crate::keep;
 
 /// Reads and writes at offsets.
 pub(crate) trait Store: Send + Sync {
@@ -33,9 +36,14 @@ impl Store for FileStore {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
+        #[cfg(test)]
+        faults::strike(faults::Call::Record)?;
         let mut written = 0;
         while written < data.len() {
-            match pwrite(&self.0, &data[written..], offset + written as u64) {
+            let done = pwrite(&self.0, &data[written..], offset + written as u64);
+            #[cfg(test)]
+            crate::recorder::written(&done, &self.0, &data[written..], offset + written as u64);
+            match done {
                 Ok(0) => return Err(Errno::IO),
                 Ok(more) => written += more,
                 Err(Errno::INTR) => {}
@@ -46,6 +54,6 @@ impl Store for FileStore {
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        fs::fdatasync(&self.0)
+        keep::content(&self.0)
     }
 }

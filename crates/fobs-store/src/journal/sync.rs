@@ -5,13 +5,13 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs;
 use rustix::io::Errno;
 
 use super::book::{Book, Snapshot};
 use super::health::Health;
 use crate::beneath::open_self;
 use crate::identity::Fingerprint;
+use crate::keep;
 use fobs_sys::confine;
 
 /// How often the device is asked to keep what was stored: what a power cut can cost. Not by bytes: a copy of
@@ -139,6 +139,9 @@ impl Shared {
 /// The storing thread's end.
 pub(super) struct Syncer {
     shared: Arc<Shared>,
+    /// Where a test decides when the device is asked.
+    #[cfg(test)]
+    by_test: Option<std::sync::Mutex<Worker>>,
 }
 
 impl Drop for Syncer {
@@ -155,6 +158,11 @@ impl Syncer {
     pub(super) fn start(book: Arc<Book>, health: Health, settle: Option<OwnedFd>) -> std::io::Result<Syncer> {
         let shared = Arc::new(Shared { inbox: Mutex::default(), wake: Condvar::new() });
         let ours = Arc::clone(&shared);
+        #[cfg(test)]
+        if crate::recorder::is_on() {
+            let worker = Worker { book, health, settle, named: None, unknown: false };
+            return Ok(Syncer { shared, by_test: Some(Mutex::new(worker)) });
+        }
         confine::spawn("fobs-sync", move || {
             let mut worker = Worker { book, health, settle, named: None, unknown: false };
             while let Some(work) = next(&ours) {
@@ -162,7 +170,11 @@ impl Syncer {
                 ours.inbox().not_kept.extend(not_kept);
             }
         })?;
-        Ok(Syncer { shared })
+        Ok(Syncer {
+            shared,
+            #[cfg(test)]
+            by_test: None,
+        })
     }
 
     /// Hands over the newest state, and the files that were completed since the last one.
@@ -171,6 +183,14 @@ impl Syncer {
         inbox.snapshot = Some(snapshot);
         inbox.unfinished = unfinished;
         inbox.finished.append(finished);
+        #[cfg(test)]
+        if let Some(worker) = &self.by_test
+            && crate::recorder::keeps_now() == Some(true)
+            && let Some(work) = take_work(&mut inbox)
+        {
+            let not_kept = worker.lock().unwrap_or_else(PoisonError::into_inner).sync(work);
+            inbox.not_kept.extend(not_kept);
+        }
     }
 
     /// The files that the device failed to keep since the last call.
@@ -195,11 +215,16 @@ fn next(shared: &Shared) -> Option<Work> {
         if inbox.stop {
             return None;
         }
-        if let Some(snapshot) = inbox.snapshot.take() {
-            let (unfinished, finished) = (inbox.unfinished.take(), std::mem::take(&mut inbox.finished));
-            return Some(Work { snapshot, unfinished, finished });
+        if let Some(work) = take_work(&mut inbox) {
+            return Some(work);
         }
     }
+}
+
+fn take_work(inbox: &mut Inbox) -> Option<Work> {
+    let snapshot = inbox.snapshot.take()?;
+    let (unfinished, finished) = (inbox.unfinished.take(), std::mem::take(&mut inbox.finished));
+    Some(Work { snapshot, unfinished, finished })
 }
 
 struct Worker {
@@ -219,8 +244,8 @@ impl Worker {
         let mut not_kept = Vec::new();
         if let Some(directory) = self.settle.take() {
             // On whatever file systems they are; the second call reports errors.
-            fs::sync();
-            self.device_kept(fs::syncfs(&directory));
+            keep::all();
+            self.device_kept(keep::file_system(&directory));
         }
         match unfinished {
             Some(file) => {
@@ -237,7 +262,8 @@ impl Worker {
         match finished {
             Finishing::Files(files) => {
                 for file in files {
-                    if let Err(errno) = fs::fsync(&file.file).and_then(|()| sync_directory(&file.directory)) {
+                    if let Err(errno) = keep::file(&file.file).and_then(|()| sync_directory(&file.directory))
+                    {
                         self.book.withdraw(file.index);
                         not_kept.push(NotKept { path: file.path, errno, is_complete: true });
                         self.note(errno);
@@ -245,9 +271,9 @@ impl Worker {
                 }
             }
             Finishing::Devices(devices) => {
-                devices.iter().for_each(|(_, file)| self.device_kept(fs::syncfs(file)));
+                devices.iter().for_each(|(_, file)| self.device_kept(keep::file_system(file)));
             }
-            Finishing::Everywhere => fs::sync(),
+            Finishing::Everywhere => keep::all(),
         }
         // What cannot be confirmed is stored again after a power cut, and only then.
         if !self.unknown {
@@ -270,7 +296,7 @@ impl Worker {
     }
 
     fn sync_unfinished(&mut self, unfinished: &Unfinished) -> Result<(), Errno> {
-        fs::fdatasync(&unfinished.file)?;
+        keep::content(&unfinished.file)?;
         if !self.named.as_ref().is_some_and(|named| Arc::ptr_eq(named, &unfinished.file)) {
             sync_directory(&unfinished.directory)?;
             self.named = Some(Arc::clone(&unfinished.file));
@@ -281,5 +307,5 @@ impl Worker {
 
 /// Syncs the names in a directory, of which `directory` may be a handle that cannot be read.
 fn sync_directory(directory: &OwnedFd) -> Result<(), Errno> {
-    fs::fsync(open_self(directory)?)
+    keep::file(open_self(directory)?)
 }

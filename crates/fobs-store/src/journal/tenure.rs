@@ -23,6 +23,10 @@ const IN_SYSFS: [&str; 3] = ["ext4", "xfs", "f2fs"];
 
 /// The boot and the state of its file system that a file is in; zeros if unknown.
 pub(super) fn tenure(file: &OwnedFd) -> Boot {
+    #[cfg(test)]
+    if let Some(mount) = crate::recorder::mount() {
+        return mount;
+    }
     let boot =
         outside(Errand::Counters, || read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     let digits = boot.trim().replace('-', "");
@@ -62,10 +66,21 @@ pub(super) fn suffix_for(journal: &OwnedFd) -> Suffix {
     let Some(found) = status(journal, StatxFlags::BTIME | StatxFlags::INO).filter(has_birth) else {
         return random_suffix();
     };
+    #[cfg(test)]
+    if let Some(suffix) = suffix_in_test(journal) {
+        return suffix;
+    }
     let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: suffix");
     hasher.update(&found.stx_ino.to_le_bytes()).update(&found.stx_btime.tv_sec.to_le_bytes());
     hasher.update(&found.stx_btime.tv_nsec.to_le_bytes());
     suffix_of(hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes))
+}
+
+/// From what a recorded inode seems to be.
+#[cfg(test)]
+fn suffix_in_test(journal: &OwnedFd) -> Option<Suffix> {
+    let inode = crate::recorder::is_on().then(|| crate::recorder::id(journal))?;
+    Some(suffix_of(u64::from_le_bytes(*blake3::hash(&inode.to_le_bytes()).as_bytes().first_chunk()?)))
 }
 
 fn has_birth(found: &Statx) -> bool {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Begun, Feed, FilledChunk, Source, StartOverReason, StartedOver};
 use crate::Item;
 use crate::input::Input;
+use crate::looked::Looked;
 use crate::open_file::OpenFile;
 use crate::prefix::hash_prefix;
 use crate::record::{Meta, Record};
@@ -42,9 +43,14 @@ impl Source {
             return None;
         }
         match std::mem::replace(&mut self.feed, Feed::Surveyed(decided)) {
-            Feed::Walk(walk) => Some(Lister::new(*walk, form.into())),
+            Feed::Walk(walk) => Some(Lister::new(*walk, form.into(), self.looked.clone())),
             _ => None,
         }
+    }
+
+    /// What is read of it to be compared with what the receiver has.
+    pub fn looked(&self) -> &Looked {
+        &self.looked
     }
 
     /// Waits until there is something to put into a chunk, for `patience` at most. Whether that took longer
@@ -173,7 +179,7 @@ impl Source {
     fn has_prefix(&self, input: &Input, tree: &FileTree) -> bool {
         let Input::File(file, _) = input else { return false };
         let is_over = || matches!(&self.feed, Feed::Surveyed(decided) if decided.is_over());
-        let ours = hash_prefix(file, tree.len(), &is_over).ok().flatten();
+        let ours = hash_prefix(file, tree.len(), &self.looked, &is_over).ok().flatten();
         ours.is_some_and(|ours| ours.stack() == tree.stack())
     }
 

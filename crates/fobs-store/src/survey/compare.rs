@@ -21,6 +21,7 @@ use crate::extraneous::Deleted;
 use crate::held::is_private;
 use crate::identity::Identity;
 use crate::journal::{Adoption, Adoptions, Held, History};
+use crate::looked::Looked;
 use crate::prefix::hash_prefix;
 use crate::requested::Requested;
 use crate::sink::Sink;
@@ -115,6 +116,11 @@ impl Compare {
         let listed = || ListedNames::within(&compare.budget).under(&options.rules);
         let listed = options.preserve.hard_links.then(listed);
         Ok(Compare { target: Some(target), requested, listed, ..compare })
+    }
+
+    /// What is read of the destination to be compared.
+    pub fn looked(&self) -> Looked {
+        self.view.as_ref().map(|view| view.looked().clone()).unwrap_or_default()
     }
 
     /// From now on offers what stands where a file is to come, for patches of it, to a sender that may know
@@ -320,10 +326,8 @@ impl Compare {
     /// Whether the file at the destination has the content of the source.
     fn is_equal(&mut self, row: &Row) -> bool {
         let (Some(view), Some(expected)) = (&mut self.view, row.checksum) else { return false };
-        view.open(&row.path, READ)
-            .ok()
-            .and_then(|file| checksum(file).ok())
-            .is_some_and(|found| found == expected)
+        let file = view.open(&row.path, READ).ok();
+        file.and_then(|file| checksum(file, view.looked()).ok()).is_some_and(|found| found == expected)
     }
 
     /// Goes on after the file that stands there; `None` if that is not possible.
@@ -339,7 +343,8 @@ impl Compare {
         if len == 0 {
             return None;
         }
-        let stack = hash_prefix(&file, len, stop).ok()??.stack()?;
+        let looked = self.view.as_ref()?.looked();
+        let stack = hash_prefix(&file, len, looked, stop).ok()??.stack()?;
         let adoption = Adoption { source: row.identity, destination, len, stack: stack.clone() };
         let offered = self.adoptions.as_ref()?.offer(&row.path, adoption);
         offered.then_some(Decision::Resume { len, stack, check: true })

@@ -10,6 +10,7 @@ use super::row::{BatchWriter, Row, RowKind};
 use crate::attributes::{Attributes, Collector};
 use crate::identity::Identity;
 use crate::input::Input;
+use crate::looked::{Counted, Looked};
 use crate::record::Meta;
 use crate::walk::{Contents, Entry, Unopened, Walk};
 use fobs_filter::path::show;
@@ -136,10 +137,11 @@ pub struct Lister {
     /// Rows of the next batch, at most.
     batch_rows: usize,
     over: bool,
+    looked: Looked,
 }
 
 impl Lister {
-    pub(crate) fn new(mut walk: Walk, form: ListingForm) -> Lister {
+    pub(crate) fn new(mut walk: Walk, form: ListingForm, looked: Looked) -> Lister {
         walk.postpone_opening();
         Lister {
             pruned: Pruned::of(&walk),
@@ -150,6 +152,7 @@ impl Lister {
             rows: 0,
             batch_rows: FIRST_ROWS,
             over: false,
+            looked,
         }
     }
 
@@ -169,7 +172,7 @@ impl Lister {
                 self.over = true;
                 break;
             };
-            self.writer.push(&row(&entry, self.form, self.walk.collector()));
+            self.writer.push(&row(&entry, self.form, self.walk.collector(), &self.looked));
             entries.push(Listed(entry));
             if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + BATCH_WAIT) {
                 break;
@@ -212,7 +215,7 @@ fn older_receiver(path: &[u8]) -> String {
 }
 
 /// An entry as the receiver is told of it.
-fn row(entry: &Entry, form: ListingForm, collector: &Collector) -> Row {
+fn row(entry: &Entry, form: ListingForm, collector: &Collector, looked: &Looked) -> Row {
     let (path, kind, meta, identity) = match entry {
         Entry::Directory { path, meta, .. } => (path, RowKind::Directory, *meta, None),
         Entry::DirectoryEnd { path, meta, size, contents, .. } => {
@@ -238,7 +241,7 @@ fn row(entry: &Entry, form: ListingForm, collector: &Collector) -> Row {
         (Entry::Found { path, unopened, .. }, Checksums::Listed) => {
             match unopened.open(path.clone(), collector) {
                 // A file that cannot be read equals no other.
-                Entry::File { input: Input::File(file, _), .. } => checksum(file).ok(),
+                Entry::File { input: Input::File(file, _), .. } => checksum(file, looked).ok(),
                 _ => None,
             }
         }
@@ -256,8 +259,8 @@ fn row(entry: &Entry, form: ListingForm, collector: &Collector) -> Row {
 }
 
 /// BLAKE3 of a whole file.
-pub(super) fn checksum(file: OwnedFd) -> io::Result<[u8; 32]> {
+pub(super) fn checksum(file: OwnedFd, looked: &Looked) -> io::Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(std::fs::File::from(file))?;
+    hasher.update_reader(Counted(file.into(), looked))?;
     Ok(*hasher.finalize().as_bytes())
 }

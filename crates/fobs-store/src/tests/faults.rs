@@ -10,8 +10,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::super::attributes::Collector;
+use super::super::faults::{Call, plan};
 use super::super::record::{Meta, Record};
-use super::super::temporary::faults::{Call, plan};
 use super::super::walk::{Entry, Named, NamedLinks, Walk};
 use super::super::*;
 use super::support::*;

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+use super::super::faults::{Call, plan};
 use super::super::identity::Identity;
 use super::super::record::{Meta, Record};
-use super::super::temporary::faults::{Call, plan};
 use super::super::tree_hash::GROUP;
 use super::super::*;
 use super::support::*;

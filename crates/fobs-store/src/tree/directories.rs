@@ -122,8 +122,7 @@ impl Tree {
             return None;
         }
         // If that fails, so do the writes in it, with a reason.
-        let made =
-            open_self(directory).and_then(|it| fs::fchmod(it, Mode::from_raw_mode(mode | DIRECTORY_MODE)));
+        let made = open_self(directory).and_then(|it| open_handle(&it).set_mode(mode | DIRECTORY_MODE));
         made.ok().filter(|()| keeps_mode).map(|()| mode)
     }
 
@@ -169,7 +168,8 @@ impl Tree {
             self.applier.dress(open_handle(&directory), mode_now, meta, attributes)
         };
         if let LevelState::Existing { restores: Some(mode) } = level.state {
-            fs::fchmod(&directory, Mode::from_raw_mode(mode))
+            open_handle(&directory)
+                .set_mode(mode)
                 .map_err(|errno| self.trouble("set the mode of", path, errno))?;
         }
         set.map_err(|unset| self.not_set(&unset, path))

@@ -4,6 +4,7 @@ use super::*;
 use crate::basis::Link;
 use crate::beneath::{kind, open_self};
 use crate::identity::Identity;
+use crate::keep;
 use crate::own::without_mark;
 
 impl Tree {
@@ -74,7 +75,7 @@ impl Tree {
         }
         if self.fsync && kind(&stat) == FileType::RegularFile {
             // Whoever made it may have left it to the kernel.
-            at::reopen(&held, OFlags::RDONLY | OFlags::NONBLOCK).and_then(fs::fsync).map_err(failed)?;
+            at::reopen(&held, OFlags::RDONLY | OFlags::NONBLOCK).and_then(keep::file).map_err(failed)?;
         }
         self.make(&link.path, "link from --link-dest", &Thing::Name(&held), Meta::default(), None)
     }
@@ -105,7 +106,7 @@ impl Tree {
 
     /// Fsyncs the directory that was written last.
     pub(crate) fn sync_names(&mut self) -> Result<(), Errno> {
-        self.unsynced.take().map_or(Ok(()), |directory| fs::fsync(open_self(&directory)?))
+        self.unsynced.take().map_or(Ok(()), |directory| keep::file(open_self(&directory)?))
     }
 
     /// Renames a complete file of `len` bytes to its name.

@@ -3,10 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{self, fstat};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::open_self;
+use crate::keep;
 
 /// Most file systems below one destination that are counted; with more, all of the host's are asked.
 const DEVICES_MAX: usize = 16;
@@ -49,9 +50,9 @@ impl Settling {
         let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         devices.last = None;
         if devices.everywhere {
-            fs::sync();
+            keep::all();
         }
-        devices.known.iter().try_for_each(|(_, directory)| fs::syncfs(directory))
+        devices.known.iter().try_for_each(|(_, directory)| keep::file_system(directory))
     }
 }
 

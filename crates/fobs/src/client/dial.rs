@@ -52,7 +52,8 @@ impl<'a> Client<'a> {
                 let mut channel = connect_daemon(remote, options, &events, cancel)?;
                 let writer = channel.writer.clone();
                 let hook = Some(cancel.on_cancel(move || writer.close()));
-                let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
+                let hello = control::hello_within(&mut channel, options.opening)
+                    .map_err(|error| cancel.explain(error))?;
                 if let Some(ticket) = &options.ticket {
                     show_ticket(&channel, &hello, &ticket.text)?;
                 }
@@ -90,7 +91,8 @@ impl<'a> Client<'a> {
         }
         let writer = channel.writer.clone();
         let hook = Some(cancel.on_cancel(move || writer.close()));
-        let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
+        let hello =
+            control::hello_within(&mut channel, options.opening).map_err(|error| cancel.explain(error))?;
         let reuse = Reuse::default();
         Ok(Client {
             channel,

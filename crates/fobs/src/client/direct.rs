@@ -1,6 +1,7 @@
 //! Objects that travel in the messages of the control channel (protocol 2.8), at the client.
 
 use super::ends::{local_sources, open_source};
+use super::hearing::{Awaited, Hearing};
 use super::persist::Course;
 use super::request::out_of_turn;
 use super::{Client, Done, hang_up};
@@ -95,23 +96,25 @@ impl Client<'_> {
         let open = Open { shape: Some(shape), reuse, ..template };
         let Client { mut channel, ssh, events, cancel, .. } = self;
         let (asked, began) = (Instant::now(), course.began);
-        channel.set_read_deadline(asked.checked_add(self.options.timeout));
         let (events_of_copy, keeps) = (events.clone(), template_keeps);
         let reporter = Reporter::new(events, channel.writer.clone());
         object.failures.drain(..).for_each(|failure| reporter.failed(failure));
-        channel.writer.send(&Message::Open(Box::new(open))).map_err(|error| cancel.explain(error))?;
-        let peer = &channel.peer.description;
+        let peer = channel.peer.description.clone();
+        let mut hearing = Hearing::of(Awaited::Stored, &mut channel, self.options.timeout);
+        let sent = hearing.channel.writer.send(&Message::Open(Box::new(open)));
+        sent.map_err(|error| cancel.explain(error))?;
         let complete = loop {
-            match channel.reader.recv().map_err(|error| cancel.explain(error))? {
+            match hearing.next().map_err(|error| cancel.explain(error))? {
                 Some(Message::Complete(complete)) => break complete,
                 Some(Message::Failed { path, reason }) => reporter.failed_there(path.0, &reason),
                 Some(Message::Abort { code, message, busy }) => {
-                    return Err(refused(peer, &code, &message, busy));
+                    return Err(refused(&peer, &code, &message, busy));
                 }
-                Some(_) => return Err(out_of_turn(peer)),
-                None => return Err(cancel.explain(hung_up(peer))),
+                Some(_) => return Err(out_of_turn(&peer)),
+                None => return Err(cancel.explain(hung_up(&peer))),
             }
         };
+        drop(hearing);
         tell_start(&events_of_copy, &channel, keeps, course);
         if complete.root != object.root() {
             let theirs = printable(&complete.root, ROOT_DIGITS);

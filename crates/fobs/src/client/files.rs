@@ -2,6 +2,7 @@
 
 use super::busy::outlast;
 use super::hang_up;
+use super::hearing::{Awaited, Hearing};
 use super::line::{Caller, Line, Reached};
 use super::manner::Manner;
 use fobs_engine::refused;
@@ -9,7 +10,6 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::listing::Entry;
 use fobs_model::message::files::FileRequest;
 use fobs_model::message::{Bytes, Message};
-use std::time::Instant;
 
 /// Most entries of one answer: a server that sends more than this for one directory is ended. They take
 /// about 100 MB here.
@@ -84,6 +84,8 @@ impl Line {
         let writer = channel.writer.clone();
         let hook = self.ends_with(cancel);
         let outcome = (|| {
+            let peer = channel.peer.description.clone();
+            let mut hearing = Hearing::of(Awaited::Entries, &mut channel, options.timeout);
             let mut sent = writer.send(&Message::Files(request.clone()));
             if matches!(&sent, Err(error) if error.kind == ErrorKind::Usage) {
                 // Too long to be sent at all: no answer will come.
@@ -91,19 +93,19 @@ impl Line {
             }
             let (mut found, mut bytes) = (Vec::new(), 0);
             loop {
-                channel.set_read_deadline(Instant::now().checked_add(options.timeout));
-                let peer = &channel.peer.description;
                 // A server that refuses this client may close the channel before it is asked: its reason is
                 // the better error.
-                let heard = channel.reader.recv();
+                let heard = hearing.next();
                 if !matches!(heard, Ok(Some(Message::Abort { .. }))) {
                     std::mem::replace(&mut sent, Ok(()))?;
                 }
                 match heard? {
                     Some(Message::Answer { entries, last }) => {
+                        // An empty one says that something was done since the one before.
+                        hearing.begin_anew();
                         bytes += entries.iter().map(|entry| entry.name.0.len()).sum::<usize>();
                         if found.len() + entries.len() > ENTRIES_MAX || bytes > ANSWER_BYTES_MAX {
-                            return Err(too_many(peer));
+                            return Err(too_many(&peer));
                         }
                         found.extend(entries.into_iter().map(Entry::from));
                         if last {
@@ -111,7 +113,7 @@ impl Line {
                         }
                     }
                     Some(Message::Abort { code, message, busy }) => {
-                        return Err(refused(peer, &code, &message, busy));
+                        return Err(refused(&peer, &code, &message, busy));
                     }
                     Some(_) => {
                         let message = format!("{peer} answered out of turn; install the same version there");
@@ -124,7 +126,6 @@ impl Line {
                 }
             }
         })();
-        channel.set_read_deadline(None);
         drop(channel);
         writer.close();
         drop(hook);

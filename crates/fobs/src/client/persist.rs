@@ -3,7 +3,7 @@
 
 mod course;
 
-pub(super) use course::{Course, Start};
+pub(super) use course::{Course, Start, Telling};
 
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};

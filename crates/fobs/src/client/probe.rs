@@ -1,8 +1,9 @@
 //! Sessions that examine the other end and try the path, without files.
 
 use super::busy::outlast;
+use super::hearing::{Awaited, Hearing};
 use super::manner::Manner;
-use super::persist::{Course, Remedy};
+use super::persist::{Course, Remedy, Telling};
 use super::{Client, blame, hang_up, link};
 use crate::examine::{Nowhere, Zeros, clock_s};
 use crate::session::{receiver_config, sender_config, sending_of, summary};
@@ -102,7 +103,7 @@ impl<'a> Ready<'a> {
         let mut course = Course::new(TransferId::default(), Remedy::None);
         client.started(cipher, cc, None, &mut course)?;
         let reporter = Reporter::new(events, client.channel.writer.clone());
-        let endurance = course.endurance(client.options);
+        let endurance = course.endurance(client.options, Telling::of(&client.hello));
         let outcome = fobs_engine::send(SendJob {
             link,
             // It is UDP that is tried.
@@ -144,7 +145,7 @@ impl<'a> Ready<'a> {
         let mut course = Course::new(TransferId::default(), Remedy::None);
         client.started(cipher, options.congestion_control.name(), None, &mut course)?;
         let reporter = Reporter::new(events, client.channel.writer.clone());
-        let endurance = course.endurance(client.options);
+        let endurance = course.endurance(client.options, Telling::of(&client.hello));
         let outcome = fobs_engine::receive(ReceiveJob {
             link,
             streams: None,
@@ -174,24 +175,19 @@ impl<'a> Ready<'a> {
 impl Client<'_> {
     /// Sends the request, that for an examination before it, and waits for both answers.
     fn ask_both(&mut self, examine: Option<&[u8]>, open: Open) -> Result<(Option<Examined>, Accept)> {
-        self.channel.set_read_deadline(Instant::now().checked_add(self.options.timeout));
-        let answers = self.answers_to(examine, open);
-        self.channel.set_read_deadline(None);
-        answers
-    }
-
-    fn answers_to(&mut self, examine: Option<&[u8]>, mut open: Open) -> Result<(Option<Examined>, Accept)> {
+        let mut open = open;
         self.require(&mut open)?;
-        let writer = &self.channel.writer;
+        let peer = self.channel.peer.description.clone();
+        let mut hearing = Hearing::of(Awaited::Answer, &mut self.channel, self.options.timeout);
+        let writer = &hearing.channel.writer;
         if let Some(directory) = examine {
             writer.send(&Message::Examine { directory: Bytes(directory.to_vec()) })?;
         }
         let sent = writer.send(&Message::Open(Box::new(open)));
-        let peer = &self.channel.peer.description;
         let broken = |kind, what: &str| Err(Error::new(kind, format!("{peer} {what}")));
         let mut examined = None;
         loop {
-            match self.channel.reader.recv()? {
+            match hearing.next()? {
                 Some(Message::Examined(facts)) if examine.is_some() && examined.is_none() => {
                     examined = Some(Examined { facts: facts.of_a_peer(), received_s: clock_s() });
                 }
@@ -200,7 +196,7 @@ impl Client<'_> {
                 }
                 // The reason explains more than a failed write.
                 Some(Message::Abort { code, message, busy }) => {
-                    return Err(fobs_engine::refused(peer, &code, &message, busy));
+                    return Err(fobs_engine::refused(&peer, &code, &message, busy));
                 }
                 Some(_) => {
                     let what = "answered out of turn; install the same version on both sides";

@@ -1,5 +1,6 @@
 //! The client's request, the server's answer, and what both make: the data plane.
 
+use super::hearing::{Awaited, Hearing};
 use super::{Client, blame};
 use crate::session::sending_of;
 use fobs_channel::secure::datagram::{Cipher, Direction};
@@ -10,7 +11,6 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming, SETTLE};
 use fobs_model::permit::Needs;
 use fobs_store::may_stand_for;
-use std::time::Instant;
 
 impl Client<'_> {
     /// The request of a transfer of files.
@@ -76,8 +76,10 @@ impl Client<'_> {
             return Ok(paths.to_vec());
         }
         let asked = Message::Expand { paths: paths.iter().cloned().map(Bytes).collect(), role };
-        let sent = self.channel.writer.send(&asked);
-        let answer = self.channel.reader.recv();
+        let mut hearing = Hearing::of(Awaited::Paths, &mut self.channel, self.options.timeout);
+        let sent = hearing.channel.writer.send(&asked);
+        let answer = hearing.next();
+        drop(hearing);
         let answer =
             answer.and_then(|answer| if answer.is_some() { Ok(answer) } else { sent.map(|()| None) });
         let answer =
@@ -98,14 +100,6 @@ impl Client<'_> {
         }
     }
 
-    /// Sends the request and waits for the server's answer.
-    pub(super) fn ask(&mut self, open: Open) -> Result<Accept> {
-        self.channel.set_read_deadline(Instant::now().checked_add(self.options.timeout));
-        let answer = self.answer_to(open);
-        self.channel.set_read_deadline(None);
-        answer
-    }
-
     /// Refuses what the server does not know; a newer one will refuse what nobody knew when this was written.
     pub(super) fn require(&self, open: &mut Open) -> Result<()> {
         let needs = Needs::of_transfer(open);
@@ -120,19 +114,23 @@ impl Client<'_> {
         Err(error)
     }
 
-    fn answer_to(&mut self, mut open: Open) -> Result<Accept> {
+    /// Sends the request and waits for the server's answer.
+    pub(super) fn ask(&mut self, mut open: Open) -> Result<Accept> {
         self.require(&mut open)?;
-        let sent = self.channel.writer.send(&Message::Open(Box::new(open)));
+        let mut hearing = Hearing::of(Awaited::Answer, &mut self.channel, self.options.timeout);
+        let sent = hearing.channel.writer.send(&Message::Open(Box::new(open)));
         // Too long to be sent at all: no answer will come.
         if let Err(error) = &sent
             && error.kind == ErrorKind::Usage
         {
             return Err(error.clone());
         }
-        let peer = &self.channel.peer.description;
         // A server that refuses this client may close the channel before it is asked: its reason is the
         // better error.
-        let answer = match (self.channel.reader.recv(), sent) {
+        let heard = hearing.next();
+        drop(hearing);
+        let peer = &self.channel.peer.description;
+        let answer = match (heard, sent) {
             (Ok(Some(Message::Abort { code, message, busy })), _) => {
                 return Err(refused(peer, &code, &message, busy));
             }

@@ -27,8 +27,9 @@ pub(in crate::survey) struct Bases {
 impl Bases {
     pub(super) fn of(sink: &Sink) -> Bases {
         // One that cannot be used has ended the session before.
+        let looked = sink.view().map(|view| view.looked().clone()).unwrap_or_default();
         let views = sink.bases().iter().filter_map(|basis| basis.view().ok().flatten());
-        Bases { views: views.collect(), links: sink.links() }
+        Bases { views: views.map(|view| view.counting(&looked)).collect(), links: sink.links() }
     }
 }
 

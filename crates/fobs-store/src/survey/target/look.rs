@@ -121,5 +121,6 @@ fn special(file_type: FileType) -> Option<SpecialKind> {
 
 /// The content of a file.
 pub(super) fn checksum_in(view: &mut View, path: &[u8]) -> Option<[u8; 32]> {
-    checksum(view.open(path, READ).ok()?).ok()
+    let file = view.open(path, READ).ok()?;
+    checksum(file, view.looked()).ok()
 }

@@ -1,6 +1,6 @@
 //! What stays at the destination because it is what the source has: may the source go?
 
-use rustix::fs::{FileType, Mode, OFlags, fsync};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{READ, Target};
@@ -9,6 +9,7 @@ use crate::beneath::{Links, kind, meta, sentence};
 use crate::extraneous::Extraneous;
 use crate::identity::Identity;
 use crate::journal::Held;
+use crate::keep;
 use crate::sink::Durability;
 use crate::survey::choice::{Choice, Decision};
 use crate::survey::listed_names::{Fate, Left, Listed};
@@ -116,10 +117,10 @@ impl Target {
 /// Has the device keep an entry that an earlier run may have left to the kernel.
 fn have_kept(view: &mut View, row: &Row) -> Result<(), Errno> {
     if row.kind == RowKind::File {
-        fsync(view.open(&row.path, READ)?)?;
+        keep::file(view.open(&row.path, READ)?)?;
     }
     let place = view.place(&row.path).into_owned();
     let directory = view.hold(path::split(&place).0)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    fsync(open_beneath(&*directory, b"", flags, Mode::empty(), Links::Refuse)?)
+    keep::file(open_beneath(&*directory, b"", flags, Mode::empty(), Links::Refuse)?)
 }

@@ -6,6 +6,7 @@ use fobs_engine::{Counted, Crawls, DeadControl, EndsAt, Endurance, Reporter, Ste
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Busy, Error, Result};
 use fobs_model::event::Summary;
+use fobs_model::message::{Hello, PULSE};
 use fobs_model::options::TransferOptions;
 use fobs_model::options::sync::{Delete, SyncOptions};
 use fobs_proto::session::OwnEnd;
@@ -19,6 +20,21 @@ use std::time::Instant;
 pub(in crate::client) enum Start {
     First,
     Again,
+}
+
+/// What a server says while nothing new is to be seen of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::client) enum Telling {
+    /// What it reads to compare it.
+    Reads,
+    /// Nothing: it is too old.
+    Nothing,
+}
+
+impl Telling {
+    pub(in crate::client) fn of(server: &Hello) -> Telling {
+        if server.has(PULSE) { Telling::Reads } else { Telling::Nothing }
+    }
 }
 
 /// A transfer over all its attempts.
@@ -112,15 +128,16 @@ impl Course {
         self.sessions
     }
 
-    pub(in crate::client) fn endurance(&self, options: &TransferOptions) -> Endurance {
+    /// `far` is whether the server says what it reads to compare it.
+    pub(in crate::client) fn endurance(&self, options: &TransferOptions, far: Telling) -> Endurance {
         let dead_control = match self.repeatable {
             Remedy::Reconnect => DeadControl::EndsSession,
             Remedy::None => DeadControl::IsEndured,
         };
-        // What is read for a comparison may take long at either end, and shows nothing new meanwhile.
+        // What is read for a comparison may take long at either end, and moves nothing meanwhile.
         let compares = options.checksum || options.append_verify;
         let standstill = match self.repeatable {
-            _ if compares => EndsAt::SilenceOnly,
+            _ if compares && far == Telling::Nothing => EndsAt::SilenceOnly,
             Remedy::Reconnect => EndsAt::NothingNew(OwnEnd::Files),
             // A stream, or the like.
             Remedy::None => EndsAt::NothingNew(OwnEnd::Stream),
