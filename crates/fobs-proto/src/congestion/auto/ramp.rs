@@ -60,7 +60,7 @@ impl Auto {
         match finding {
             Finding::JumpArrived => {
                 // It was the train that was distorted.
-                let start = self.memory.start(self.model.newest, &self.model.params);
+                let start = self.memory.arrived(&self.model.params);
                 self.model.capacity = self.model.capacity.max(start);
                 self.model.proven = self.model.capacity;
                 self.transition(now, State::ramp(now, 0), Why::JumpArrived, 1.0);

@@ -100,15 +100,13 @@ params! {
 
     // A remembered path.
 
-    /// Share of the remembered rate to start at, since others may use the path now.
+    /// Share of the remembered rate to go on with where half of it arrived as it was sent: others may use the
+    /// path now.
     recalled_share: f64 = 0.75, "share", 0.0..=1.0;
-    /// Largest ratio of that start to the train's estimate. Higher: more loss where the path has become
-    /// slower.
-    recalled_max: f64 = 3.0, "ratio", 1.0..=20.0;
     /// Share of the remembered rate of the jump: the most that careful resume allows (RFC 9959). Higher:
     /// more loss on a changed path.
     jump_share: f64 = 0.5, "share", 0.05..=1.0;
-    /// Largest ratio of the train's estimate to the remembered rate at which memory is preferred: hosts
+    /// Largest ratio of the train's estimate and the remembered rate at which memory is preferred: hosts
     /// that send and receive at once distort trains both ways (three traced trains: below 0.8 and 1.35
     /// times the link's rate, docs/experiments/history.md).
     believed_ratio: f64 = 1.4, "ratio", 1.0..=10.0;
