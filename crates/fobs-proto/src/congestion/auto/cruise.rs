@@ -138,9 +138,10 @@ impl Auto {
         } else if joined == Some(Joined) && !ack.app_limited {
             self.yield_to_joiner(ack);
         } else if creeps && self.model.level() == QueueLevel::Empty && !ack.app_limited {
-            // A whole phase of creeping left the queue empty and lost nothing, as a ramp's first round.
-            let gain = self.model.params.ramp_gain(1);
-            self.transition(ack.now, State::ramp(ack.now, 2), Why::StillRoom, gain);
+            // A whole phase of creeping left the queue empty and lost nothing: a ramp begins. How much room there
+            // is nobody knows.
+            let gain = self.model.params.ramp_gain(0);
+            self.transition(ack.now, State::ramp(ack.now, 1), Why::StillRoom, gain);
         } else {
             let next = State::cruise(ack.now, index + 1);
             self.transition(ack.now, next, Why::NextPhase, self.cruise_gain());
