@@ -138,8 +138,8 @@ impl Auto {
         } else if joined == Some(Joined) && !ack.app_limited {
             self.yield_to_joiner(ack);
         } else if creeps && self.model.level() == QueueLevel::Empty && !ack.app_limited {
-            // A whole phase of creeping left the queue empty and lost nothing: a ramp begins. How much room there
-            // is nobody knows.
+            // A whole phase of creeping left the queue empty and lost nothing: a ramp begins. How much room
+            // there is nobody knows.
             let gain = self.model.params.ramp_gain(0);
             self.transition(ack.now, State::ramp(ack.now, 1), Why::StillRoom, gain);
         } else {

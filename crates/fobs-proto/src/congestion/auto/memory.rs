@@ -15,8 +15,8 @@ use std::time::Duration;
 /// What earlier transfers left, and what is sent on the strength of it.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// What the path carried, and its round trip, which today's is near. Without that nothing confirms that it
-    /// is the same path: another one may have had its name, or a killed transfer has taken it and left nothing.
+    /// What the path carried, and its round trip, which today's is near. Without that nothing confirms that
+    /// it is the same path: another one had its name, or a killed transfer has taken it and left nothing.
     path: Option<(Rate, Duration)>,
     /// The jump, until it is known what became of it.
     jump: Option<Jump>,

@@ -72,8 +72,8 @@ impl Model {
         self.best = Best::over(self.params.drain_cycle_min);
     }
 
-    /// Whether the path delivers `rate`. A window can be wrong by a packet and by the path's noise at each end; a
-    /// loss that chance explains is no shortfall.
+    /// Whether the path delivers `rate`. A window can be wrong by a packet and by the path's noise at each
+    /// end; a loss that chance explains is no shortfall.
     pub(crate) fn delivers(&self, rate: Rate) -> bool {
         let p = &self.params;
         let late = rate.bytes_in(2 * self.noise.of(p.noise_deviations));

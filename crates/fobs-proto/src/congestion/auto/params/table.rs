@@ -73,8 +73,8 @@ params! {
     /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue; higher:
     /// queues grow longer.
     noise_deviations: f64 = 1.5, "deviations", 0.0..=20.0;
-    /// Deviations within which the least delay of a drain shows that no queue stood: what varied then was noise.
-    /// Higher: the queue of others reads as noise; lower: noise is not learnt.
+    /// Deviations within which the least delay of a drain shows that no queue stood: what varied then was
+    /// noise. Higher: the queue of others reads as noise; lower: noise is not learnt.
     noise_clear: f64 = 3.0, "deviations", 0.0..=100.0;
     /// Acks over which a queue must stand where delays are noisy, at most for a round trip.
     queue_acks: u32 = 8, "acks", 1..=1000;
