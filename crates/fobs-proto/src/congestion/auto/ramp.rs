@@ -48,7 +48,7 @@ impl Auto {
         // A host that sends a little less than it may says nothing of the path.
         let sent = Rate::of(self.sent, ack.now - ramp.phase.since).unwrap_or(model.pacing);
         let tried = sent >= model.pacing.scaled(1.0 - p.noise);
-        let expected = arrives.min(sent.scaled(1.0 - model.loss_share()));
+        let expected = if tried { arrives.min(sent.scaled(1.0 - model.loss_share())) } else { arrives };
         let empty = model.level() == QueueLevel::Empty;
         if model.is_idle(ack) {
             Finding::NotTried
