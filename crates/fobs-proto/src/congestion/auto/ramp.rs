@@ -52,9 +52,7 @@ impl Auto {
         let empty = model.level() == QueueLevel::Empty;
         if model.is_idle(ack) {
             Finding::NotTried
-        } else if empty
-            && (tried && model.delivers(expected) || self.was_tried(ack.now, ramp) && !model.loses())
-        {
+        } else if empty && (model.delivers(expected) || self.was_tried(ack.now, ramp) && !model.loses()) {
             Finding::Delivered(arrives)
         } else if empty && !model.loses() {
             Finding::NotTried
