@@ -17,6 +17,7 @@ impl Rates {
     }
 
     /// The median of the intervals: 0 where samples came late.
+    #[cfg(test)]
     pub(super) fn median(self) -> f64 {
         self.median
     }
