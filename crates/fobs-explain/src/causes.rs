@@ -60,7 +60,7 @@ impl<'a> Causes<'a> {
         for segment in segments(&all) {
             let next = Facts::of_segment(trace, &all, &segment, before);
             // Where another party limited all the time, nothing is known of the path.
-            before = Some(next.path).filter(|path| path.typical_bps > 0.0).or(before);
+            before = Some(next.path).filter(|path| path.rates.carried() > 0.0).or(before);
             facts.push(next);
         }
         let causes = rank(&facts);

@@ -15,6 +15,8 @@ use serde::Serialize;
 const SHARE_SHOWN: f64 = 0.001;
 /// A predicted rate is given from this multiple of the reached one on.
 const GAIN_SHOWN: f64 = 1.02;
+/// Share of the first cause's time from which on the next one is in the same sentence.
+const BESIDE: f64 = 1.0 / 3.0;
 /// Most changes of the way that are listed; they grow rarer, so the first ones tell most.
 const WAYS_SHOWN_MAX: usize = 12;
 
@@ -91,7 +93,7 @@ pub fn explain(trace: &Trace) -> Explanation {
         probability: cause.probability,
         certainty,
         sentence: match certainty {
-            Certainty::Clear => sentence(facts, limit, share),
+            Certainty::Clear => sentence(facts, limit, share, beside(&found)),
             Certainty::Unclear => unclear(cause, second),
         },
         fix: fix(facts, limit, predicted_bps),
@@ -135,13 +137,22 @@ fn nothing(trace: &Trace) -> Explanation {
     }
 }
 
-fn sentence(facts: &Facts, limit: Limit, share: f64) -> String {
+fn sentence(facts: &Facts, limit: Limit, share: f64, beside: Option<String>) -> String {
     let row = limit.row();
     let spare = match row.place {
         Place::Ends => spare(facts),
         Place::Network => String::new(),
     };
-    format!("{} of the time {}{spare}.", percent(share), (row.phrase)(facts))
+    let beside = beside.unwrap_or_default();
+    format!("{} of the time {}{spare}{beside}.", percent(share), (row.phrase)(facts))
+}
+
+/// What limited for a part of the time that is worth saying beside the first cause's.
+fn beside(found: &Causes) -> Option<String> {
+    let (first, others) = found.causes.split_first()?;
+    let second = others.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let facts = found.segment_of(second.limit).filter(|_| second.share >= first.share * BESIDE)?;
+    Some(format!("; {} of the time {}", percent(second.share), (second.limit.row().phrase)(facts)))
 }
 
 /// The sentence where the measurements do not tell the first two apart.

@@ -2,7 +2,6 @@
 //! plays in its simulator (`fobs-lab sim forecast`).
 
 use super::limits::{Facts, Limit};
-use super::trace::Head;
 use fobs_model::words::{percent, rate};
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +15,11 @@ const LOSS_LEAST: f64 = 1e-4;
 /// What `fobs` would make of a path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Forecast {
-    /// Nine of ten simulated copies were faster, file bits per second.
+    /// Nine of ten simulated copies were faster, file bits per second; not below what the copy had.
     pub p10_bps: f64,
-    /// One of ten was.
-    pub p90_bps: f64,
+    /// One of ten was; `None` where the copy did not find out what the path carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90_bps: Option<f64>,
     /// The rate that the path was seen to carry, bits per second on the wire: it may carry more.
     pub rate_bps: f64,
     /// Its smallest round trip, milliseconds.
@@ -41,39 +41,43 @@ impl Forecast {
     /// The forecast for what was measured of another program; `None` where an end would limit `fobs` as well,
     /// or too little is known of the path.
     pub(crate) fn of(facts: &Facts, limit: Limit) -> Option<Forecast> {
-        if !is_of_another(&facts.trace.head) || !path_limits(limit) {
+        if !facts.is_of_another() || !path_limits(limit) {
             return None;
         }
-        let rate_bps = facts.path.best_bps * TCP_HEADERS;
+        let is_known = limit == Limit::Policer || (limit == Limit::NarrowPath && facts.shows_its_rate());
+        let seen_bps = if is_known { facts.carried_bps(&facts.path) } else { facts.best_bps() };
+        let rate_bps = seen_bps * TCP_HEADERS;
         let rtt_ms = facts.sender()?.rtt_min_us as f64 / 1e3;
         let loss = if limit == Limit::RandomLoss { facts.path.loss } else { 0.0 };
         if rate_bps <= 0.0 || rtt_ms <= 0.0 {
             return None;
         }
         let row = nearest(rate_bps / 1e6, rtt_ms, loss)?;
-        let (p10_bps, p90_bps) = (row.p10 * rate_bps, row.p90 * rate_bps);
+        // The path carried what the copy had: `fobs` would have no less of it.
+        let no_less = |part: f64| (part * rate_bps).max(facts.goodput_bps);
+        let (p10_bps, p90_bps) = (no_less(row.p10), is_known.then(|| no_less(row.p90)));
         Some(Forecast { p10_bps, p90_bps, rate_bps, rtt_ms, loss })
     }
 }
 
 impl std::fmt::Display for Forecast {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} to {} (the tenth and the ninetieth of a hundred simulated copies, where the path carries the {} that \
-             it was seen to carry, with a round trip of {:.1} ms and a loss of {})",
-            rate(self.p10_bps),
-            rate(self.p90_bps),
-            rate(self.rate_bps),
-            self.rtt_ms,
-            percent(self.loss)
-        )
+        let (least, link) = (rate(self.p10_bps), rate(self.rate_bps));
+        match self.p90_bps {
+            Some(most) => write!(
+                f,
+                "{least} to {} (the tenth and the ninetieth of a hundred simulated copies, where the path carries the \
+                 {link} that it was seen to carry",
+                rate(most)
+            )?,
+            None => write!(
+                f,
+                "at least {least} (the tenth of a hundred simulated copies, where the path carries no more than the \
+                 {link} of this copy's best moment: whether it carries more was not tried"
+            )?,
+        }
+        write!(f, "; with a round trip of {:.1} ms and a loss of {})", self.rtt_ms, percent(self.loss))
     }
-}
-
-/// Whether a record is of a program of another make: it names no cipher of ours.
-fn is_of_another(head: &Head) -> bool {
-    head.transport == "tcp" && head.cipher.is_empty()
 }
 
 /// Whether it is the path, or how TCP uses it, that limits: `fobs` may do better.

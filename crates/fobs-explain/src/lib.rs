@@ -16,6 +16,7 @@
 //!   silence      stretches in which nothing came back
 //!   segment      stretches of time in which one thing limited
 //!   path, kind   what the path showed in one, and how well that fits each kind of path
+//!   rates        what a path delivered: no figure is less than that
 //!   windows      stretches in which the path had all that it carries: others at its bottleneck
 //!   budget       where the sender's time went, by stages
 //!   names        the table of limits and stages by name
@@ -48,6 +49,7 @@ mod limits;
 mod losses;
 mod names;
 mod path;
+mod rates;
 mod recorder;
 mod remedies;
 mod segment;

@@ -12,7 +12,7 @@ macro_rules! each_limit {
                 [Hashing = "hashing", Sealing = "sealing and sending", SenderCpu = "waiting for a CPU (sender)"];
             sender_paused: SenderPaused, "the sending process or its host: it stood still",
                 [SenderPaused = "sender paused"];
-            rate_cap: RateCap, "the rate that `--rate` sets", [RateCap = "rate cap"];
+            rate_cap: RateCap, "the rate that `--rate` sets, or to which another program keeps itself", [RateCap = "rate cap"];
             deadline: Deadline, "the rate that `--deadline` needs: no more was necessary", [Deadline = "deadline"];
             remote_limit: RemoteLimit, "the rate that the far end's daemon gives this client",
                 [RemoteLimit = "far end's rate limit"];

@@ -5,6 +5,7 @@
 use super::figures::{median, ratio, ratio_of, share};
 use super::interval::{Began, Interval, delivered, is_whole, low_rtt};
 use super::kind::{PathKind, Signs, likeliest, probabilities};
+use super::rates::Rates;
 use super::windows::{PACKETS_MEASURED, QUEUED_MIN, drift, follows, measured};
 use fobs_model::sample::SenderSample;
 use fobs_model::units::{ACK_DELAY_MAX, Wait};
@@ -16,6 +17,10 @@ const QUEUE_US: u64 = 500;
 const QUEUE_SHARE: u64 = 50;
 /// Fewest packets of a queue.
 const QUEUE_PACKETS: f64 = 1.0;
+/// Share of the packets that come behind later ones from which on that is how the path is, and no exception,
+/// and the part of the longest such delay by which the least of an interval may differ from the least ever.
+const SHUFFLED: f64 = 0.02;
+const SHUFFLED_PART: u64 = 2;
 /// Losses below this share of the packets limit no controller's rate.
 const LOSS_FELT: f64 = 5e-4;
 /// Losses that are expected in one stretch of time if they are spread evenly: enough to test whether they
@@ -59,13 +64,8 @@ pub(super) struct PathProfile {
     pub(super) uneven: f64,
     /// Share of the losses that came while more was sent than the median delivery rate.
     pub(super) excess: f64,
-    /// Median delivery rate, datagram bits per second.
-    pub(super) typical_bps: f64,
-    /// What it is said to carry: that, or the mean where samples came late and the median interval has too
-    /// little; datagram bits per second.
-    pub(super) carried_bps: f64,
-    /// Highest delivery rate of any interval, datagram bits per second.
-    pub(super) best_bps: f64,
+    /// What it delivered.
+    pub(super) rates: Rates,
     /// Median of the intervals' smallest round trips, milliseconds.
     pub(super) base_ms: f64,
 }
@@ -125,9 +125,7 @@ impl PathProfile {
             loss,
             uneven,
             excess,
-            typical_bps,
-            carried_bps: typical_bps.max(typical),
-            best_bps,
+            rates: Rates::of(typical_bps, typical, best_bps),
             base_ms,
         }
     }
@@ -291,7 +289,15 @@ impl Interval {
     /// Delay from which on a queue stands, microseconds: more than jitter, and than a full packet takes that
     /// comes after shorter ones.
     fn queue_felt_us(&self) -> u64 {
-        QUEUE_US.max(self.sender.rtt_min_us / QUEUE_SHARE).max((QUEUE_PACKETS * self.packet_us) as u64)
+        let packets = (QUEUE_PACKETS * self.packet_us) as u64;
+        QUEUE_US.max(self.sender.rtt_min_us / QUEUE_SHARE).max(packets).max(self.shuffled_us())
+    }
+
+    /// By how much delays vary where the path shuffles its packets, microseconds.
+    fn shuffled_us(&self) -> u64 {
+        let Some(receiver) = &self.receiver else { return 0 };
+        let is_shuffled = share(receiver.reordered, receiver.packets) >= SHUFFLED;
+        if is_shuffled { receiver.behind_max_us / SHUFFLED_PART } else { 0 }
     }
 
     /// Whether enough packets were lost or marked to limit the rate.

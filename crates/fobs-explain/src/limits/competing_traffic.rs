@@ -5,22 +5,21 @@ use super::{Place, Row};
 use crate::kind::PathKind;
 use fobs_model::words::{percent, rate};
 
-/// Best rate as a multiple of the usual one from which on it says how many flows share the bottleneck.
+/// Best rate as a multiple of the mean one from which on it says how many flows share the bottleneck.
 const FLOWS_SHOWN: f64 = 1.5;
 
-/// How many equal flows would leave the usual rate of the best one.
-fn equal_flows(best_bps: f64, typical_bps: f64) -> Option<f64> {
-    (typical_bps > 0.0 && best_bps >= FLOWS_SHOWN * typical_bps).then(|| (best_bps / typical_bps).round())
+/// How many equal flows would leave the mean rate of the best one, by rates over enough packets.
+fn equal_flows(room: f64) -> Option<f64> {
+    (room.is_finite() && room >= FLOWS_SHOWN).then(|| room.round())
 }
 
 pub(super) const ROW: Row = Row {
     stages: |facts| paced(facts, PathKind::Competing),
     place: Place::Network,
     phrase: |facts| {
-        let path = &facts.path;
         let left = rate(facts.carried_bps(&facts.path));
-        let beside = match equal_flows(path.best_bps, path.typical_bps) {
-            Some(flows) => format!(", as one of {flows:.0} equal flows would have"),
+        let beside = match equal_flows(facts.path.signs.room) {
+            Some(flows) => format!(", as one of about {flows:.0} equal flows would have"),
             None => String::new(),
         };
         format!("other traffic on the path was the limit: it left {left} to this copy{beside}")

@@ -9,6 +9,7 @@ use crate::interval::intervals;
 use crate::interval::{Brake, Interval, STOOD_FELT};
 use crate::kind::PathKind;
 use crate::path::PathProfile;
+use crate::rates::Rates;
 use crate::segment::Segment;
 use crate::trace::{End, Trace};
 use fobs_model::options::CongestionControl;
@@ -181,14 +182,36 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// What a path is said to carry, file bits per second: never less than it delivered.
-    pub(super) fn carried_bps(&self, path: &PathProfile) -> f64 {
-        path.carried_bps * self.payload()
+    /// The rates of a path, file bits per second: unless it changed, not less than the copy had on the whole.
+    fn rates(&self, path: &PathProfile) -> Rates {
+        let rates = path.rates.scaled(self.payload());
+        if self.before.is_some() { rates } else { rates.at_least(self.goodput_bps) }
+    }
+
+    /// What a path is said to carry, file bits per second.
+    pub(crate) fn carried_bps(&self, path: &PathProfile) -> f64 {
+        self.rates(path).carried()
+    }
+
+    /// The same in datagram bits per second, as a policer counts.
+    pub(super) fn carried_wire_bps(&self) -> f64 {
+        self.carried_bps(&self.path) / self.payload().max(f64::MIN_POSITIVE)
     }
 
     /// The highest rate that the path carried, file bits per second.
     pub(crate) fn best_bps(&self) -> f64 {
-        self.path.best_bps * self.payload()
+        self.rates(&self.path).best()
+    }
+
+    /// Whether the record is of a program of another make: it names no cipher of ours.
+    pub(crate) fn is_of_another(&self) -> bool {
+        self.trace.head.transport == "tcp" && self.trace.head.cipher.is_empty()
+    }
+
+    /// Whether the rate that was delivered is the path's own: the copy had no more on the whole.
+    pub(crate) fn shows_its_rate(&self) -> bool {
+        let delivered = self.path.rates.scaled(self.payload()).carried();
+        self.path.shows_its_rate() && delivered >= self.goodput_bps
     }
 
     /// Name of the congestion controller.

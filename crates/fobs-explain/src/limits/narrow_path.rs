@@ -10,7 +10,7 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |facts| {
         let carried = rate(facts.carried_bps(&facts.path));
-        if facts.path.shows_its_rate() {
+        if facts.shows_its_rate() {
             format!("the network was the limit: the path carries {carried}")
         } else {
             format!("the network was the limit: at least {carried} was delivered")

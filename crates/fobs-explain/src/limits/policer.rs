@@ -12,7 +12,7 @@ pub(super) const ROW: Row = Row {
     stages: |facts| paced(facts, PathKind::Policed),
     place: Place::Network,
     phrase: |facts| {
-        let policed = rate(facts.path.carried_bps);
+        let policed = rate(facts.carried_wire_bps());
         format!("a policer in the network was the limit: it drops what exceeds {policed}")
     },
     evidence: |facts, _| path_evidence(facts),
@@ -20,7 +20,7 @@ pub(super) const ROW: Row = Row {
         format!(
             "ask the network's operator for a higher rate; until then --rate {} keeps packets from being \
              dropped",
-            word(facts.path.carried_bps * BELOW_POLICER)
+            word(facts.carried_wire_bps() * BELOW_POLICER)
         )
     },
     // What it drops is sent twice: below its rate, all of it is data.

@@ -18,7 +18,7 @@ pub(super) const ROW: Row = Row {
     },
     evidence: |facts, sender| {
         let drops = facts.receiver().map_or(sender.socket_drops, |r| r.socket_drops);
-        let held_ms = facts.buffer_bytes() as f64 * 8e3 / facts.path.best_bps.max(1.0);
+        let held_ms = facts.buffer_bytes() as f64 * 8e3 / facts.path.rates.best().max(1.0);
         vec![
             format!(
                 "the receiver's socket overflowed {drops} times although its threads were not short of CPU"

@@ -294,3 +294,65 @@ fn a_path_that_carried_more_while_an_end_limited_has_become_worse() {
     assert_eq!(why.limit, Some(Limit::RouteChange), "{why:#?}");
     assert_eq!(why.certainty, Certainty::Clear, "{}", why.sentence);
 }
+
+/// A path that shuffles its packets: the least round trips vary, and a few packets are sent again for it.
+fn shuffled(queue_us: u64) -> Trace {
+    trace_of("auto", move |step, s, r| {
+        s.waits.add_us(Wait::Pacer, WAIT_US);
+        send(s, STEP_PACKETS, 0);
+        s.packets_late += 2;
+        r.packets += STEP_PACKETS;
+        r.reordered += 40;
+        r.behind_max_us = 20_000;
+        s.rtt_low_us = 21_000 + 1_000 * (step % 5) + queue_us;
+    })
+}
+
+#[test]
+fn shuffled_packets_are_no_queue_and_are_named_with_their_cost() {
+    let trace = shuffled(0);
+    assert_named(&[
+        ("shuffled", shuffled(0), Limit::Reordering),
+        ("and a queue", shuffled(40_000), Limit::NarrowPath),
+    ]);
+    let sentence = explain(&trace).sentence;
+    assert!(sentence.contains("40%") && sentence.contains("20.0 ms behind"), "{sentence}");
+    assert!(sentence.contains("were sent again for nothing"), "{sentence}");
+}
+
+#[test]
+fn what_limited_for_a_third_as_long_is_in_the_same_sentence() {
+    for (reading, said) in [(12, true), (3, false)] {
+        let why = explain(&trace_of("auto", |step, s, _| {
+            if step < reading {
+                s.waits.add_us(Wait::Source, WAIT_US);
+                work(&mut s.reader, 90, 0);
+            } else {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                s.rtt_us = 25_000;
+            }
+        }));
+        assert_eq!(why.limit, Some(Limit::NarrowPath), "{why:#?}");
+        assert_eq!(why.sentence.contains("source (its disk"), said, "{reading}: {}", why.sentence);
+    }
+}
+
+/// A slow stretch of a faster copy: no figure is below what the copy had on the whole.
+#[test]
+fn no_figure_is_refuted_by_the_copy_itself() {
+    let why = explain(&trace_of("auto", |step, s, _| {
+        if step < 8 {
+            s.waits.add_us(Wait::Source, WAIT_US);
+            work(&mut s.reader, 90, 0);
+            send(s, 20 * STEP_PACKETS, 0);
+        } else {
+            s.waits.add_us(Wait::Window, WAIT_US);
+            (s.rtt_us, s.rtt_low_us) = (45_000, 45_000);
+            s.packets_sent += 1;
+            s.bytes_sent += PACKET;
+        }
+    }));
+    let named = why.sentence.split(" carries ").nth(1).is_none();
+    assert!(named && !why.sentence.contains("0.00"), "{}", why.sentence);
+    assert!(why.predicted_bps.is_none_or(|bps| bps >= why.goodput_bps), "{why:#?}");
+}

@@ -111,6 +111,12 @@ pub trait Controller: Send + fmt::Debug {
     /// Pacing rate; `None` sends as fast as the host can (only the papers' greedy algorithm does).
     fn pacing_rate(&self) -> Option<Rate>;
 
+    /// Least window of the delivery rate: what makes packets come late or together on this path is short
+    /// beside it.
+    fn rate_window(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Where the rate comes from.
     fn rate_source(&self) -> RateSource {
         RateSource::Path

@@ -14,9 +14,13 @@ impl Sender {
         self.on_losses(now, &lost, LossEvidence::Acks);
     }
 
-    /// Time after which a packet is lost that later ones have overtaken.
+    /// Time after which a packet is lost that later ones have overtaken. One that comes late waits for the
+    /// next ack as well.
     pub(super) fn loss_delay(&self) -> Duration {
-        self.rtt.loss_delay(self.flight.sent.reordering_window(self.rtt.smoothed()))
+        match self.flight.sent.reordering_window(self.rtt.smoothed()) {
+            None => self.rtt.loss_delay(None),
+            reordering => self.rtt.loss_delay(reordering) + self.ack_delay_max(),
+        }
     }
 
     /// Packets that were declared lost have arrived: the controller takes back its response.

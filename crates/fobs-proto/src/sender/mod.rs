@@ -423,7 +423,8 @@ impl Sender {
     fn report_ack(&mut self, now: Timestamp, news: &Acknowledged, newest: &Acked, stamped: Option<&Ack>) {
         let (Some(latest_rtt), Some(min_rtt)) = (self.rtt.latest(), self.rtt.min()) else { return };
         let ack_time = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(self.ack_bytes()));
-        let rate = stamped.and_then(|ack| self.rate.on_ack(ack, newest, min_rtt, ack_time));
+        let least = ack_time.max(self.controller.rate_window());
+        let rate = stamped.and_then(|ack| self.rate.on_ack(ack, newest, min_rtt, least));
         let round_start = self.rounds.on_ack(newest.number, self.flight.sent.next_number());
         if round_start {
             self.on_round(now);

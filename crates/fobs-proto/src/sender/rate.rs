@@ -39,16 +39,16 @@ impl RateSampler {
         newest.number < self.app_limited_until || newest.sent.kind == SentKind::Probe
     }
 
-    /// Takes an ack whose newest packet is `newest`; one ack covers packets that take `ack_time` at the
-    /// present rate.
+    /// Takes an ack whose newest packet is `newest`. The window is not shorter than `least`, such as the time
+    /// of the packets that one ack covers.
     pub(super) fn on_ack(
         &mut self,
         ack: &Ack,
         newest: &Acked,
         min_rtt: Duration,
-        ack_time: Duration,
+        least: Duration,
     ) -> Option<RateSample> {
-        let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(ack_time).min(RATE_WINDOW_MAX);
+        let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(least).min(RATE_WINDOW_MAX);
         let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(newest));
         let sample = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
         self.newest = sample.map(|sample| sample.rate).or(self.newest);

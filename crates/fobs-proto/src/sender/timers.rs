@@ -10,9 +10,11 @@ const BACKOFF_MAX: u32 = 6;
 /// Probe timeouts without acks after which one expires although packets leave all the time, as those of
 /// controllers without a window do; RFC 9002 counts only from the last packet sent.
 const SILENCE: u32 = 3;
-/// Longest time from probe to probe while nothing comes back, unless a round trip is longer: after an outage
-/// the transfer goes on within this time. Three packets each are 14 kB/s.
-const PROBE_EVERY_MAX: Duration = Duration::from_millis(250);
+/// Time from probe to probe while nothing comes back: this part of the silence so far, so that the end of an
+/// outage is seen within 3% of its length and all probes of it together are some hundred.
+const PROBE_PART: u32 = 32;
+/// Bounds of that, unless a round trip is longer. Three packets in each of the latter are 14 kB/s.
+const PROBE_EVERY: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(250));
 /// Probe timeouts without an ack of any large packet (one above the size that is fallen back to) after which
 /// an answer to a small one shows that only large packets vanish (RFC 8899 section 4.3). Without that answer
 /// it is an outage, whatever the size.
@@ -38,6 +40,8 @@ pub(super) struct ProbeTimeout {
     last_sent: Timestamp,
     /// Since when packets have been in flight without any ack.
     silent_since: Timestamp,
+    /// When the last ack came.
+    answered: Timestamp,
     expired: u32,
     credit: u32,
     ping: bool,
@@ -53,6 +57,7 @@ impl ProbeTimeout {
         ProbeTimeout {
             last_sent: now,
             silent_since: now,
+            answered: now,
             expired: 0,
             credit: 0,
             ping: true,
@@ -73,6 +78,7 @@ impl ProbeTimeout {
     pub(super) fn on_ack(&mut self, now: Timestamp) {
         self.last_sent = now;
         self.silent_since = now;
+        self.answered = now;
         self.expired = 0;
         self.credit = 0;
     }
@@ -138,9 +144,17 @@ impl ProbeTimeout {
     pub(super) fn deadline(&self, timeout: Duration, round_trip: Duration) -> Timestamp {
         let timeout = match self.expired {
             0 => timeout,
-            n => (timeout * (1 << n.min(BACKOFF_MAX))).min(PROBE_EVERY_MAX.max(round_trip)),
+            n => (timeout * (1 << n.min(BACKOFF_MAX))).min(self.probe_every(timeout, round_trip)),
         };
         (self.last_sent + timeout).min(self.silent_since + SILENCE * timeout)
+    }
+
+    /// Time to the next probe at most, once one was not answered: not before the answer can have come.
+    fn probe_every(&self, timeout: Duration, round_trip: Duration) -> Duration {
+        let (least, most) = PROBE_EVERY;
+        // The first of them decide whether it is an outage at all.
+        let part = if self.is_backed_off() { (self.last_sent - self.answered) / PROBE_PART } else { most };
+        part.max(least).max(timeout).min(most).max(round_trip)
     }
 
     /// It expires; `unanswered` if packets are in flight.
@@ -176,19 +190,34 @@ mod tests {
     }
 
     #[test]
-    fn probes_leave_every_quarter_second_or_round_trip() {
+    fn probes_leave_at_a_part_of_the_silence() {
         const MS: Duration = Duration::from_millis(1);
-        let mut timer = ProbeTimeout::new(Timestamp::ZERO);
-        assert_eq!(timer.deadline(600 * MS, 100 * MS), Timestamp::ZERO + 600 * MS);
-        for _ in 0..3 {
-            timer.on_expiry(Timestamp::ZERO, true);
-            assert_eq!(timer.deadline(20 * MS, 10 * MS) - Timestamp::ZERO, (20 * MS * (1 << timer.expired)));
+        let start = Timestamp::ZERO;
+        let mut timer = ProbeTimeout::new(start);
+        assert_eq!(timer.deadline(600 * MS, 100 * MS), start + 600 * MS);
+        timer.on_expiry(start, true);
+        assert_eq!(timer.deadline(20 * MS, 10 * MS), start + 40 * MS);
+        assert_eq!(timer.deadline(600 * MS, 10 * MS), start + 250 * MS);
+        timer.on_expiry(start, true);
+        assert_eq!(timer.deadline(60 * MS, 10 * MS), start + 60 * MS, "an answer may come until then");
+        for (silence, round_trip, every) in
+            [(100, 10, 25), (3_200, 10, 100), (60_000, 10, 250), (60_000, 400, 400)]
+        {
+            let now = start + MS * silence;
+            timer.on_expiry(now, true);
+            assert_eq!(timer.deadline(20 * MS, MS * round_trip) - now, MS * every, "{silence} ms");
         }
-        for _ in 0..9 {
-            timer.on_expiry(Timestamp::ZERO, true);
-            assert_eq!(timer.deadline(20 * MS, 10 * MS) - Timestamp::ZERO, 250 * MS);
-            assert_eq!(timer.deadline(600 * MS, 400 * MS) - Timestamp::ZERO, 400 * MS);
+    }
+
+    #[test]
+    fn the_probes_of_a_long_outage_are_bounded() {
+        let (mut timer, mut now, mut probes) = (ProbeTimeout::new(Timestamp::ZERO), Timestamp::ZERO, 0);
+        while now < Timestamp::ZERO + Duration::from_secs(8) {
+            now = timer.deadline(Duration::from_millis(20), Duration::from_millis(5));
+            timer.on_expiry(now, true);
+            probes += 1;
         }
+        assert!(probes < 130, "{probes}");
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! | share of the time | goes to |
 //! |---|---|
+//! | nothing waited unsent, and the program slept in a call that does nothing else | its own limit |
 //! | nothing waited unsent, a thread of the program was busy | its CPU |
 //! | nothing waited unsent, a thread was blocked in a disk | the source |
 //! | nothing waited unsent, over ssh, a channel's window in each round trip | the channel's window |
+//! | nothing waited unsent, and nearly nothing was moved so far | round trips: a handshake |
 //! | nothing waited unsent otherwise | the far end, which takes no more |
 //! | the far end's window was full, and had been larger | the far end, which does not read |
 //! | the far end's window was full at its largest | that window |
@@ -14,9 +16,9 @@
 //! A program that receives shows its own disk and CPU; otherwise the path and the far end look alike from
 //! here, and that is said.
 
-use super::micros;
 use super::processes::Worked;
 use super::tally::Moved;
+use super::{COPIED_MIN, micros};
 use fobs_model::sample::{ReceiverSample, SenderSample};
 use fobs_model::units::{STREAMS_QUEUED, Wait};
 use std::time::Duration;
@@ -135,6 +137,9 @@ impl Account {
         let rest_us = all_us - window_us - buffer_us;
         let idle_us = part(rest_us, moved.idle);
         let path_us = rest_us - idle_us;
+        let slept_us = part(all_us, worked.slept).min(idle_us);
+        let idle_us = idle_us - slept_us;
+        sender.waits.add_us(Wait::Cap, slept_us);
         let busy = (worked.run_us + worked.delay_us) as f64 >= BUSY * all_us as f64;
         let bytes_a_round = moved.acked as f64 * micros(moved.rtt) as f64 / all_us.max(1) as f64;
         let channel_full = carrier == Carrier::Ssh && bytes_a_round >= CHANNEL_FULL * CHANNEL_WINDOW;
@@ -147,7 +152,7 @@ impl Account {
             sender.waits.add_us(Wait::Streams, idle_us);
             sender.bytes_frames_delivered += moved.acked;
             sender.bytes_acked -= moved.acked;
-        } else if moved.acked > 0 {
+        } else if moved.acked > 0 && self.moved >= COPIED_MIN {
             sender.waits.add_us(Wait::Storage, idle_us);
         } else {
             sender.waits.add_us(Wait::Answers, idle_us);
@@ -168,6 +173,9 @@ impl Account {
         let writer = &mut self.receiver.writer;
         let busy = (worked.run_us + worked.delay_us) as f64 >= BUSY * all_us as f64;
         let blocked = worked.blocked >= BLOCKED;
+        let slept_us = (all_us as f64 * worked.slept.clamp(0.0, 1.0)) as u64;
+        self.sender.waits.add_us(Wait::Cap, slept_us);
+        let all_us = all_us - slept_us;
         if busy || blocked || moved.unread >= UNREAD {
             self.sender.waits.add_us(Wait::Storage, all_us);
             writer.active_us += all_us;

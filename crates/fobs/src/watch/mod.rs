@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   processes  the program and its children: threads, CPU, what they are blocked in, their sockets
+//!   naps       whether what moves its data sleeps by its own choice
 //!   tally      what the connections did between two looks
 //!   account    looks to samples: where the time of the sending end went
 //! ```
@@ -11,6 +12,7 @@
 //! end only what its TCP says is known.
 
 mod account;
+mod naps;
 mod processes;
 mod tally;
 

@@ -1,6 +1,7 @@
 //! A program and its children, by `/proc`.
 
 use super::WatchError;
+use super::naps::Naps;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::ErrorKind;
@@ -27,6 +28,8 @@ pub(super) struct Worked {
     pub(super) blocked: f64,
     /// Share of the looks at which all of it was stopped (state T), 0 to 1.
     pub(super) stopped: f64,
+    /// Share of the looks at which what moves its data slept by its own choice, 0 to 1.
+    pub(super) slept: f64,
 }
 
 /// A thread's account at some moment.
@@ -49,6 +52,7 @@ pub(super) struct Processes {
     looks: u32,
     blocked: u32,
     stopped: u32,
+    naps: Naps,
     /// At the last sample, and now.
     before: HashMap<u32, ThreadAccount>,
     now: HashMap<u32, ThreadAccount>,
@@ -71,6 +75,7 @@ impl Processes {
             looks: 0,
             blocked: 0,
             stopped: 0,
+            naps: Naps::default(),
             before: HashMap::new(),
             now: HashMap::new(),
         };
@@ -106,6 +111,7 @@ impl Processes {
         self.looks += 1;
         let (mut blocked, mut stopped) = (false, true);
         for pid in self.pids.clone() {
+            self.naps.look(pid);
             for tid in entries(&format!("/proc/{pid}/task"), THREADS_MAX) {
                 let state = state_of(pid, tid);
                 blocked |= state == Some('D');
@@ -135,6 +141,7 @@ impl Processes {
             delay_us: delay / 1000,
             blocked: f64::from(self.blocked) / looks,
             stopped: f64::from(self.stopped) / looks,
+            slept: self.naps.take(),
         };
         // Threads that have ended are forgotten.
         self.before = std::mem::take(&mut self.now);

@@ -53,7 +53,13 @@ fn what_holds_a_program_back_is_named() {
         let why = explain(&trace_of(carrier, scene));
         (why.limit, why)
     };
-    let table: [(&str, Carrier, Scene<'_>, Limit); 10] = [
+    let table: [(&str, Carrier, Scene<'_>, Limit); 11] = [
+        (
+            "a rate that it keeps itself",
+            Carrier::Ssh,
+            &|_, w, m| (m.idle, w.slept) = (0.95, 0.9),
+            Limit::RateCap,
+        ),
         ("its disk", Carrier::Ssh, &|_, w, m| (m.idle, w.blocked) = (0.9, 0.8), Limit::Source),
         ("ssh computes", Carrier::Ssh, &|_, w, m| (m.idle, w.run_us) = (0.9, 98_000), Limit::SenderCpu),
         (
@@ -105,6 +111,48 @@ fn what_holds_a_program_back_is_named() {
     }
 }
 
+/// What a handshake waits for is neither end's disk.
+#[test]
+fn a_handshake_is_no_slow_disk() {
+    let why = explain(&trace_of(Carrier::Ssh, |step, _, m| {
+        if step < 10 {
+            (m.acked, m.sent, m.idle) = (900, 2, 1.0);
+        }
+    }));
+    let part = |limit| why.causes.iter().find(|cause| cause.limit == limit).map_or(0.0, |cause| cause.share);
+    assert!(part(Limit::Destination) < 0.01 && part(Limit::RoundTrips) > 0.3, "{why:#?}");
+}
+
+#[test]
+fn a_program_that_keeps_itself_to_a_rate_is_told_so() {
+    for receives in [false, true] {
+        let why = explain(&trace_of(Carrier::Tcp, |_, w, m| {
+            (m.idle, w.slept) = (0.95, 0.9);
+            if receives {
+                (m.received, m.acked) = (m.acked, 0);
+            }
+        }));
+        assert_eq!(why.limit, Some(Limit::RateCap), "{why:#?}");
+        assert!(why.sentence.contains("slept by its own choice"), "{}", why.sentence);
+        assert!(why.fix.contains("--bwlimit") && why.fobs.is_none(), "{why:#?}");
+    }
+}
+
+/// Where the copy never found what the path carries, no range is promised, and never less than it had.
+#[test]
+fn a_forecast_is_no_less_than_the_copy_had() {
+    let lossy =
+        explain(&trace_of(Carrier::Tcp, |step, _, m| m.retransmitted = [9, 6, 11, 8][step as usize % 4]));
+    let forecast = lossy.fobs.clone().expect("the path limits");
+    assert!(forecast.p90_bps.is_none() && forecast.p10_bps >= lossy.goodput_bps, "{forecast:?}");
+    assert!(lossy.text().contains("at least") && lossy.text().contains("was not tried"), "{}", lossy.text());
+    let queue = Duration::from_millis(30);
+    let narrow = explain(&trace_of(Carrier::Tcp, |_, _, m| (m.rtt, m.rtt_low) = (queue, queue)));
+    let forecast = narrow.fobs.clone().expect("the path limits");
+    let most = forecast.p90_bps.expect("its rate is known");
+    assert!(narrow.goodput_bps <= forecast.p10_bps && most <= forecast.rate_bps, "{narrow:#?}");
+}
+
 #[test]
 fn a_program_that_receives_is_told_apart_only_by_what_is_here() {
     let receive = |m: &mut Moved| (m.received, m.acked) = (m.acked, 0);
@@ -132,6 +180,32 @@ fn watched_by(process: u32) -> Result<Trace, WatchError> {
         std::thread::sleep(LOOK_EVERY);
     }
     watch.finish()
+}
+
+/// A writer that sleeps between its writes, as `--bwlimit` does.
+#[test]
+fn real_pauses_of_a_program_are_seen() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let script = format!(
+        "import os, socket, time\n\
+         s = socket.create_connection(('127.0.0.1', {port}))\n\
+         for _ in range(20): os.write(s.fileno(), bytes(50000)); time.sleep(0.1)"
+    );
+    // Where there is no Python, nothing else sleeps in its own process.
+    let Ok(mut child) = Command::new("python3").args(["-c", &script]).stdin(Stdio::null()).spawn() else {
+        return;
+    };
+    let taker = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(1..) = stream.read(&mut buffer) {}
+    });
+    let trace = watched_by(child.id()).expect("it moved data");
+    child.wait().expect("it ended");
+    taker.join().expect("it read all");
+    let why = explain(&trace);
+    assert_eq!(why.limit, Some(Limit::RateCap), "{why:#?}");
 }
 
 fn shell(script: &str) -> Command {

@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
     rule("ramp-faster", &[("ramp_gain_2", 1.1), ("ramp_gain_3", 1.1), ("ramp_gain_4", 1.1)]),
     rule("long-queue", &[("long_queue", 100.0)]),
     rule("ramp-proven", &[("ramp_proven", 20.0)]),
-    rule("delivered-noise", &[("delivered_noise", 0.0)]),
+    rule("noise", &[("noise_deviations", 0.0), ("rate_noise", 0.0)]),
     rule("target-by-window", &[("queue_scale_min", 1.0), ("queue_scale_max", 1.0)]),
     rule("target-long-path", &[("long_scale", 0.0)]),
     rule("target-packets", &[("queue_packets", 1.0)]),

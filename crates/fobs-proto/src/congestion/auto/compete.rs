@@ -26,7 +26,7 @@ impl Auto {
     }
 
     pub(super) fn on_compete_ack(&mut self, ack: &AckSample) {
-        let (queue, target, top) = (self.model.queue.delay(), self.model.short_queue(), self.top());
+        let (queue, target, top) = (self.model.standing(), self.model.short_queue(), self.top());
         let State::Compete(competition) = &mut self.state else { return };
         let model = &mut self.model;
         // A flow that does not use the window does not grow it (RFC 9438 section 4.2).

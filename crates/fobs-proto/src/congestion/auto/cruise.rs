@@ -103,7 +103,7 @@ impl Auto {
         let sends = model.pacing.as_bytes() as f64 / model.newest.as_bytes().max(1) as f64;
         let yields = if model.pacing > p.rate_min { 1.0 - sends } else { 1.0 };
         let patience = model.cycle_len().mul_f64(p.patience_cycles).max(p.patience_rounds * model.min_rtt);
-        let sample = CrowdSample { queue: model.queue.delay(), target, yields, patience };
+        let sample = CrowdSample { queue: model.standing(), target, yields, patience };
         self.detect.crowd.on_ack(ack, &sample, p)
     }
 
@@ -138,9 +138,10 @@ impl Auto {
         } else if joined == Some(Joined) && !ack.app_limited {
             self.yield_to_joiner(ack);
         } else if creeps && self.model.level() == QueueLevel::Empty && !ack.app_limited {
-            // A whole phase of creeping left the queue empty and lost nothing, as a ramp's first round.
-            let gain = self.model.params.ramp_gain(1);
-            self.transition(ack.now, State::ramp(ack.now, 2), Why::StillRoom, gain);
+            // A whole phase of creeping left the queue empty and lost nothing: a ramp begins. How much room
+            // there is nobody knows.
+            let gain = self.model.params.ramp_gain(0);
+            self.transition(ack.now, State::ramp(ack.now, 1), Why::StillRoom, gain);
         } else {
             let next = State::cruise(ack.now, index + 1);
             self.transition(ack.now, next, Why::NextPhase, self.cruise_gain());
@@ -150,7 +151,7 @@ impl Auto {
     /// What the phase that is over says about the path's delay, if it yielded to a queue that is too long.
     fn yielding(&self) -> Option<LongerSample> {
         let (model, p) = (&self.model, &self.model.params);
-        let queue = model.queue.delay();
+        let queue = model.standing();
         let yields = self.cruise_gain() < 1.0 && queue > p.long_queue * self.longest_own_queue();
         (yields && !model.loses()).then_some(LongerSample {
             queue,
@@ -171,7 +172,7 @@ impl Auto {
     pub(super) fn cruise_gain(&self) -> f64 {
         let (model, p) = (&self.model, &self.model.params);
         let path = model.latest_rtt.max(model.span).max(p.measure_min).as_secs_f64();
-        let short_of = model.queue_target().as_secs_f64() - model.queue.delay().as_secs_f64();
+        let short_of = model.queue_target().as_secs_f64() - model.standing().as_secs_f64();
         let creep = if self.cycle.creeps() { p.creep_max } else { 0.0 };
         1.0 + (p.queue_gain * short_of / path).clamp(-p.trim_max, creep)
     }

@@ -100,9 +100,9 @@ impl Auto {
         let phase = self.model.phase().total().as_secs_f64();
         // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
         let queue =
-            (self.model.queue.delay().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
+            (self.model.standing().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
         let gain = 1.0 - (p.noise + queue / phase).min(p.drain_max);
-        let queue = self.model.queue.delay();
+        let queue = self.model.standing();
         self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain, queue }), why, gain);
     }
 
@@ -112,7 +112,7 @@ impl Auto {
     fn shows_no_queue(&self, drain: &Drain) -> bool {
         let (model, p) = (&self.model, &self.model.params);
         let withheld = model.phase().total().mul_f64((1.0 - drain.gain) * model.share());
-        let fell = drain.queue.saturating_sub(model.queue.delay());
+        let fell = drain.queue.saturating_sub(model.standing());
         model.level() == QueueLevel::Busy
             && fell < drain.queue.min(withheld).mul_f64(p.test_left)
             && model.newest <= model.pacing.scaled(1.0 + p.noise)
@@ -121,7 +121,7 @@ impl Auto {
 
     /// What looked like a queue is the path's delay now; its rate is to be found again.
     pub(super) fn take_longer_path(&mut self, now: Timestamp) {
-        self.model.forget_base(now, self.model.min_rtt + self.model.queue.delay());
+        self.model.forget_base(now, self.model.min_rtt + self.model.standing());
         self.cycle.restart(now, self.model.min_rtt);
         let gain = self.model.params.ramp_gain(0);
         self.transition(now, State::ramp(now, 1), Why::PathLonger, gain);

@@ -15,10 +15,9 @@ use std::time::Duration;
 /// What earlier transfers left, and what is sent on the strength of it.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// What the path carried.
-    rate: Option<Rate>,
-    /// Its round trip, where today's is near it.
-    round_trip: Option<Duration>,
+    /// What the path carried, and its round trip, which today's is near. Without that nothing confirms that
+    /// it is the same path: another one had its name, or a killed transfer has taken it and left nothing.
+    path: Option<(Rate, Duration)>,
     /// The jump, until it is known what became of it.
     jump: Option<Jump>,
 }
@@ -34,8 +33,7 @@ struct Jump {
 
 impl Memory {
     pub(crate) fn of(history: &PathHistory) -> Memory {
-        let rate = history.link_rate.map(Rate::bytes_per_second);
-        Memory { rate, round_trip: history.round_trip, jump: None }
+        Memory { path: history.link_rate.map(Rate::bytes_per_second).zip(history.round_trip), jump: None }
     }
 
     pub(crate) fn forget(&mut self) {
@@ -49,8 +47,9 @@ impl Memory {
 
     /// Rate and window of a jump on this path.
     pub(crate) fn jump(&self, share: f64, ceiling: Rate) -> Option<(Rate, u64)> {
-        let rate = self.rate?.scaled(share).min(ceiling);
-        Some((rate, rate.bytes_in(self.round_trip?)))
+        let (rate, round_trip) = self.path?;
+        let rate = rate.scaled(share).min(ceiling);
+        Some((rate, rate.bytes_in(round_trip)))
     }
 
     pub(crate) fn begin_jump(&mut self, rate: Rate, train: u64) {
@@ -85,17 +84,22 @@ impl Memory {
 
     /// The rate to start with after a train that found `estimate`.
     pub(crate) fn start(&self, estimate: Rate, p: &Params) -> Rate {
-        let (rate, found) = (self.rate.unwrap_or(Rate::ZERO), estimate.scaled(1.0 - p.noise));
+        let (rate, found) = (self.rate(), estimate.scaled(1.0 - p.noise));
+        let near = rate.scaled(1.0 / p.believed_ratio)..=rate.scaled(p.believed_ratio);
         match &self.jump {
-            None => found.max(rate.scaled(p.recalled_share).min(estimate.scaled(p.recalled_max))),
-            // At least half of what is remembered: too much would again be half of a bandwidth-delay
-            // product at most.
-            Some(jump) if estimate >= jump.rate && estimate <= rate.scaled(p.believed_ratio) => {
-                rate.scaled(1.0 - p.noise).min(estimate.scaled(1.0 / p.jump_share))
-            }
-            // A faster path, a slower one, or a train that was distorted worse, which the arrival of the
-            // jump will show.
-            Some(_) => found,
+            Some(jump) if estimate >= jump.rate && near.contains(&estimate) => rate.scaled(1.0 - p.noise),
+            // A path that nothing confirms, a faster or a slower one, or a train that was distorted worse,
+            // which the arrival of the jump will show.
+            _ => found,
         }
+    }
+
+    /// The rate to go on with where the jump arrived as it was sent, although the train had found less.
+    pub(crate) fn arrived(&self, p: &Params) -> Rate {
+        self.rate().scaled(p.recalled_share)
+    }
+
+    fn rate(&self) -> Rate {
+        self.path.map_or(Rate::ZERO, |(rate, _)| rate)
     }
 }

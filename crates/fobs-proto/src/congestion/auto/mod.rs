@@ -41,12 +41,13 @@ use super::{
 };
 use crate::{Rate, Timestamp};
 use claims::Claims;
-use detect::Detectors;
+use detect::{BurstPath, Detectors};
 use drain::Cycle;
 use findings::{Bursts, QueueEvent};
 use memory::Memory;
-use model::Model;
+use model::{Disturbed, Model, Quiet};
 use state::{Kind, Progress, Stage, State, Train, Why, is_legal};
+use std::time::Duration;
 
 /// Modes as changes name them: while it looks for the path's rate, and while it models the path; the laws
 /// of a competition have their own names.
@@ -70,6 +71,10 @@ pub struct Auto {
     memory: Memory,
     /// The path's rate when the ramp first ended; `None` until then.
     first: Option<Rate>,
+    /// Bytes sent since the present state began.
+    sent: u64,
+    /// Packets that were declared lost and came: the path shuffles them.
+    shuffled: u64,
     /// The capacity before a silence that has not ended.
     silenced: Option<Rate>,
     log: ModeLog,
@@ -98,6 +103,8 @@ impl Auto {
             cycle: Cycle::default(),
             memory: Memory::default(),
             first: None,
+            sent: 0,
+            shuffled: 0,
             silenced: None,
             log: ModeLog::default(),
             window: params.train_packets * model.packet_len,
@@ -125,6 +132,7 @@ impl Auto {
         self.check(to.kind(), why);
         self.model.previous = self.model.pacing;
         self.state = to;
+        self.sent = 0;
         self.set_rate(gain);
     }
 
@@ -157,7 +165,8 @@ impl Auto {
             Bursts::Absent => p.window_gain,
             Bursts::Standing | Bursts::Expected => p.window_gain_bursts,
         };
-        let path = self.model.pacing.bytes_in(self.model.unqueued_rtt()) as f64 * gain;
+        let path = self.model.unqueued_rtt() + self.model.noise_bound();
+        let path = self.model.pacing.bytes_in(path) as f64 * gain;
         let ends = self.model.pacing.bytes_in(p.host_delay);
         self.window = path as u64 + ends + WINDOW_EXTRA * self.model.packet_len;
     }
@@ -169,8 +178,17 @@ impl Auto {
 
     /// Logs a change of mode.
     fn note(&mut self, at: Timestamp, from: &'static str, to: &'static str, reason: ModeReason) {
-        let (queue, delivered) = (self.model.queue.delay(), self.model.newest);
+        let (queue, delivered) = (self.model.standing(), self.model.newest);
         self.log.note(ModeChange { at, from, to, reason, queue, delivered });
+    }
+
+    /// Whether the flow adds nothing to the queue: in drains, and at first below what the train has found.
+    fn quiet(&self) -> Quiet {
+        match self.state {
+            State::Drain(_) => Quiet::Yes,
+            State::Ramp(ramp) if self.first.is_none() && ramp.step == 0 => Quiet::Yes,
+            _ => Quiet::No,
+        }
     }
 
     /// What the standing queue says whatever the state.
@@ -186,6 +204,14 @@ impl Auto {
     /// The only call of the burst detector for its finding.
     fn find_bursts(&mut self) {
         self.bursts = self.detect.bursts.finding(&self.model.params);
+        // Bursts of others overtake nothing.
+        let bursts = self.bursts != Bursts::Absent && !self.is_shuffled();
+        self.model.disturbed = if bursts { Disturbed::ByBursts } else { Disturbed::ByPath };
+    }
+
+    /// Whether packets overtook each other on this path.
+    fn is_shuffled(&self) -> bool {
+        self.shuffled >= self.model.params.train_slow_packets
     }
 
     fn forget_bursts(&mut self) {
@@ -197,7 +223,9 @@ impl Auto {
     fn steer(&mut self, ack: &AckSample) {
         if self.first.is_some() {
             let (model, bursts) = (&self.model, &mut self.detect.bursts);
-            bursts.on_ack(ack, model.min_rtt, model.capacity, &model.params);
+            let noise = model.noise.of(model.params.noise_deviations);
+            let path = BurstPath { min_rtt: model.min_rtt, capacity: model.capacity, noise };
+            bursts.on_ack(ack, &path, &model.params);
             self.find_bursts();
         }
         if self.collapses(ack) {
@@ -230,8 +258,14 @@ impl Auto {
         if phase.stage == Stage::Waits && now - phase.since >= len.wait {
             phase.stage = Stage::Measures;
             self.model.losses.begin_phase();
+            self.model.noise.begin_phase();
         }
-        phase.progress(now, len)
+        let progress = phase.progress(now, len);
+        if progress == Progress::Over {
+            let quiet = self.quiet();
+            self.model.noise.end_phase(quiet, self.model.params.noise_clear);
+        }
+        progress
     }
 }
 
@@ -241,6 +275,7 @@ impl Controller for Auto {
     }
 
     fn on_sent(&mut self, sent: &BurstSent) {
+        self.sent = self.sent.saturating_add(sent.bytes);
         if let State::Train(_) = self.state {
             self.on_train_sent(sent);
         }
@@ -278,6 +313,7 @@ impl Controller for Auto {
 
     fn on_found(&mut self, found: &FoundLosses) {
         self.model.losses.on_found(found.packets as f64);
+        self.shuffled = self.shuffled.saturating_add(found.packets);
         if let State::Compete(competition) = &mut self.state {
             competition.on_found(found.packets as f64);
         }
@@ -314,6 +350,10 @@ impl Controller for Auto {
 
     fn pacing_rate(&self) -> Option<Rate> {
         Some(self.model.pacing)
+    }
+
+    fn rate_window(&self) -> Duration {
+        self.model.noise.of(self.model.params.rate_noise)
     }
 
     fn loss_response(&self) -> LossResponse {

@@ -27,26 +27,32 @@ enum Finding {
 
 impl Auto {
     pub(super) fn on_ramp_ack(&mut self, ack: &AckSample, ramp: Ramp, progress: Progress) {
-        let finding = self.find_ramp(ack, progress);
+        let finding = self.find_ramp(ack, ramp, progress);
         if !matches!(finding, Finding::Steady) {
             self.decide_ramp(ack.now, ramp, finding);
         }
     }
 
-    fn find_ramp(&self, ack: &AckSample, progress: Progress) -> Finding {
+    fn find_ramp(&self, ack: &AckSample, ramp: Ramp, progress: Progress) -> Finding {
         if self.jump_arrives() {
             return Finding::JumpArrived;
         }
         let (model, p) = (&self.model, &self.model.params);
-        let queued = model.queue.delay() > p.long_queue * model.queue_target();
+        // What the train leaves in the queue passes, and how noisy the path is is not known yet.
+        let first = self.first.is_none() && ramp.step == 0 && ramp.phase.stage == Stage::Waits;
+        let queued = !first && model.standing() > p.long_queue * model.queue_target();
         if progress == Progress::Goes && !queued {
             return Finding::Steady;
         }
         let arrives = model.pacing.scaled(1.0 - model.loss_share());
+        // A host that sends a little less than it may says nothing of the path.
+        let sent = Rate::of(self.sent, ack.now - ramp.phase.since).unwrap_or(model.pacing);
+        let tried = sent >= model.pacing.scaled(1.0 - p.noise);
+        let expected = if tried { arrives.min(sent.scaled(1.0 - model.loss_share())) } else { arrives };
         let empty = model.level() == QueueLevel::Empty;
         if model.is_idle(ack) {
             Finding::NotTried
-        } else if empty && model.delivers(arrives) {
+        } else if empty && (model.delivers(expected) || self.was_tried(ack.now, ramp) && !model.loses()) {
             Finding::Delivered(arrives)
         } else if empty && !model.loses() {
             Finding::NotTried
@@ -60,7 +66,7 @@ impl Auto {
         match finding {
             Finding::JumpArrived => {
                 // It was the train that was distorted.
-                let start = self.memory.start(self.model.newest, &self.model.params);
+                let start = self.memory.arrived(&self.model.params);
                 self.model.capacity = self.model.capacity.max(start);
                 self.model.proven = self.model.capacity;
                 self.transition(now, State::ramp(now, 0), Why::JumpArrived, 1.0);
@@ -73,8 +79,10 @@ impl Auto {
                     return self.transition(now, State::ramp(now, 0), Why::Delivered, 1.0);
                 }
                 self.model.capacity = arrives;
-                let gain = self.model.params.ramp_gain(ramp.step);
-                self.transition(now, State::ramp(now, ramp.step + 1), Why::Delivered, gain);
+                // What the train found may be all noise.
+                let step = if self.train_is_noise(ramp) { 3 } else { ramp.step };
+                let gain = self.model.params.ramp_gain(step);
+                self.transition(now, State::ramp(now, step + 1), Why::Delivered, gain);
             }
             Finding::NotTried => self.hold(now),
             Finding::NotDelivered => {
@@ -89,6 +97,19 @@ impl Auto {
             }
             Finding::Steady => {}
         }
+    }
+
+    /// Whether as much was sent as the rate of the phase allows, on a path so noisy that the newest delivery
+    /// rate says little. What has neither made a queue nor been lost has arrived.
+    fn was_tried(&self, now: Timestamp, ramp: Ramp) -> bool {
+        let (model, p) = (&self.model, &self.model.params);
+        let noisy = model.noise.of(p.rate_noise) > (model.min_rtt / 4).max(p.measure_min);
+        noisy && self.sent >= model.pacing.scaled(1.0 - p.noise).bytes_in(now - ramp.phase.since)
+    }
+
+    /// Packets of the train overtook each other: its dispersion is theirs and not the path's.
+    fn train_is_noise(&self, ramp: Ramp) -> bool {
+        self.first.is_none() && ramp.step == 0 && self.is_shuffled()
     }
 
     fn jump_arrives(&self) -> bool {
@@ -119,6 +140,7 @@ impl Auto {
             self.transition(now, State::cruise(now, 1), Why::Ceiling, self.cruise_gain());
         } else {
             self.state.restart_phase(now);
+            self.sent = 0;
         }
     }
 }

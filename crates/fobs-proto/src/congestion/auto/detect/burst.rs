@@ -58,6 +58,15 @@ impl Trend {
     }
 }
 
+/// The path that bursts are looked for on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BurstPath {
+    pub(crate) min_rtt: Duration,
+    pub(crate) capacity: Rate,
+    /// Longer delays that are no queue.
+    pub(crate) noise: Duration,
+}
+
 /// Watches for bursts.
 #[derive(Debug, Default)]
 pub(crate) struct BurstDetector {
@@ -88,12 +97,17 @@ impl BurstDetector {
         self.rose = None;
     }
 
-    /// Takes an ack on a path of this base delay and rate, once the ramp has found it.
-    pub(crate) fn on_ack(&mut self, ack: &AckSample, min_rtt: Duration, capacity: Rate, p: &Params) {
+    /// Takes an ack on this path, once the ramp has found its rate.
+    pub(crate) fn on_ack(&mut self, ack: &AckSample, path: &BurstPath, p: &Params) {
+        let BurstPath { min_rtt, capacity, noise } = *path;
         self.began.get_or_insert(ack.now);
         let packets = capacity.time_for(p.point_packets * u64::from(ack.packet_len));
-        self.trend.on_ack(ack.now, ack.latest_rtt, (min_rtt / p.point_share).max(p.point_min).max(packets));
-        let gone = min_rtt + (min_rtt / p.passed_share).max(p.passed_queue_min);
+        self.trend.on_ack(
+            ack.now,
+            ack.latest_rtt,
+            (min_rtt / p.point_share).max(p.point_min).max(packets).max(noise),
+        );
+        let gone = min_rtt + noise + (min_rtt / p.passed_share).max(p.passed_queue_min);
         if self.trend.rises_steeply(p) && self.trend.newest() >= gone {
             self.rose.get_or_insert(ack.now);
         }
@@ -141,7 +155,8 @@ mod tests {
             for _ in 0..count {
                 let rtt = self.acks.rtt.as_secs_f64() + gains * 1e-3;
                 self.acks.rtt = Duration::from_secs_f64(rtt).max(RTT);
-                self.bursts.on_ack(&self.acks.next(MS, RATE), RTT, RATE, &self.params);
+                let path = BurstPath { min_rtt: RTT, capacity: RATE, noise: Duration::ZERO };
+                self.bursts.on_ack(&self.acks.next(MS, RATE), &path, &self.params);
             }
         }
 

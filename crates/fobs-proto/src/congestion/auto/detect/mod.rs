@@ -19,7 +19,7 @@ mod policer;
 mod queue;
 mod relapse;
 
-pub(crate) use burst::BurstDetector;
+pub(crate) use burst::{BurstDetector, BurstPath};
 pub(crate) use crowd::{CrowdDetector, CrowdSample};
 pub(crate) use joiner::JoinDetector;
 pub(crate) use longer::{LongerDetector, LongerSample};

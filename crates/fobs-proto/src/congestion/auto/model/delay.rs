@@ -10,18 +10,36 @@ pub(crate) struct StandingQueue {
     now: Duration,
     before: Duration,
     began: Timestamp,
+    acks: u32,
     idle_at: Timestamp,
+}
+
+/// Over what a least delay is taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    /// At least this long, and at least `acks`, which need not last longer than `longest`.
+    pub(crate) length: Duration,
+    pub(crate) acks: u32,
+    pub(crate) longest: Duration,
+}
+
+impl Window {
+    fn is_over(self, lasted: Duration, acks: u32) -> bool {
+        lasted >= self.length && (acks >= self.acks || lasted >= self.longest)
+    }
 }
 
 impl StandingQueue {
     /// Takes a queueing delay; its least is taken over `window`, and `idle` is the delay at which the
     /// bottleneck may have idled.
-    pub(crate) fn on_delay(&mut self, now: Timestamp, delay: Duration, window: Duration, idle: Duration) {
-        if now - self.began >= window {
+    pub(crate) fn on_delay(&mut self, now: Timestamp, delay: Duration, window: Window, idle: Duration) {
+        if window.is_over(now - self.began, self.acks) {
             self.before = self.now;
             self.now = delay;
             self.began = now;
+            self.acks = 0;
         }
+        self.acks += 1;
         self.now = self.now.min(delay);
         if delay <= idle {
             self.idle_at = now;
@@ -112,13 +130,14 @@ mod tests {
     #[test]
     fn a_queue_that_comes_and_goes_does_not_stand() {
         let mut queue = StandingQueue::default();
+        let window = Window { length: 10 * MS, acks: 1, longest: 10 * MS };
         for ms in 0..40 {
-            queue.on_delay(at(ms), if ms % 5 == 0 { MS } else { 9 * MS }, 10 * MS, 2 * MS);
+            queue.on_delay(at(ms), if ms % 5 == 0 { MS } else { 9 * MS }, window, 2 * MS);
         }
         assert_eq!(queue.delay(), MS);
         assert!(!queue.was_busy(at(40), 10 * MS));
         for ms in 40..60 {
-            queue.on_delay(at(ms), 9 * MS, 10 * MS, 2 * MS);
+            queue.on_delay(at(ms), 9 * MS, window, 2 * MS);
         }
         assert_eq!(queue.delay(), 9 * MS);
         assert!(queue.was_busy(at(60), 20 * MS));

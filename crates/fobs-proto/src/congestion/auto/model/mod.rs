@@ -7,10 +7,12 @@
 mod delay;
 mod delivery;
 mod loss;
+mod noise;
 
-pub(crate) use delay::{Base, StandingQueue};
+pub(crate) use delay::{Base, StandingQueue, Window};
 pub(crate) use delivery::{Best, Shortfall};
 pub(crate) use loss::{Count, Losses};
+pub(crate) use noise::{Noise, Quiet};
 
 use super::super::AckSample;
 use super::params::Params;
@@ -26,6 +28,15 @@ pub(crate) enum QueueLevel {
     Short,
     /// So long that the bottleneck never idles.
     Busy,
+}
+
+/// What varies the delays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disturbed {
+    /// The path: short delays are noise.
+    ByPath,
+    /// Bursts of others: they are queues.
+    ByBursts,
 }
 
 /// Time to wait for what is sent now to arrive, and time to measure it for.
@@ -55,6 +66,9 @@ pub(crate) struct Model {
     pub(crate) min_rtt: Duration,
     pub(crate) latest_rtt: Duration,
     pub(crate) queue: StandingQueue,
+    /// What delays vary by without a queue, and whether bursts of others are what varies them.
+    pub(crate) noise: Noise,
+    pub(crate) disturbed: Disturbed,
     pub(crate) losses: Losses,
     /// The newest delivery rate, and the time that it spans.
     pub(crate) newest: Rate,
@@ -83,6 +97,8 @@ impl Model {
             min_rtt: Duration::ZERO,
             latest_rtt: Duration::ZERO,
             queue: StandingQueue::default(),
+            noise: Noise::default(),
+            disturbed: Disturbed::ByPath,
             losses: Losses::default(),
             newest: params.rate_min,
             span: Duration::ZERO,
@@ -99,14 +115,19 @@ impl Model {
 
     /// Takes in what an ack says of the path.
     pub(crate) fn update(&mut self, ack: &AckSample) {
-        let p = self.params;
+        let p = &self.params;
         let window = (self.min_rtt / 8).max(p.measure_min / 2);
         self.min_rtt = self.base.on_rtt(ack.now, ack.latest_rtt, window, p.filled_span);
         let there = self.base_there.on_rtt(ack.now, ack.one_way, window, p.filled_span);
         self.excess_there = ack.one_way.saturating_sub(there);
         self.latest_rtt = ack.latest_rtt;
         let idle = self.queue_target() / p.queue_busy;
-        self.queue.on_delay(ack.now, self.delay(), window, idle);
+        self.noise.on_delay(self.delay());
+        // Where noise could hide or feign a queue, few acks are not enough.
+        let noise = self.noise_bound();
+        let acks = if noise > idle / 2 { p.queue_acks } else { 1 };
+        let window = Window { length: window, acks, longest: self.min_rtt };
+        self.queue.on_delay(ack.now, self.delay(), window, idle + noise);
         self.losses.on_acked(ack.acked_bytes as f64 / self.packet_len as f64);
         if let Some(sample) = ack.rate
             && (!self.is_idle(ack) || sample.rate > self.newest)
@@ -122,6 +143,19 @@ impl Model {
         self.base_there = Base::default();
         self.min_rtt = rtt;
         self.queue = StandingQueue::default();
+    }
+
+    /// The standing queue, as far as noise does not explain it.
+    pub(crate) fn standing(&self) -> Duration {
+        self.queue.delay().saturating_sub(self.noise_bound())
+    }
+
+    /// Delays that are no queue.
+    pub(crate) fn noise_bound(&self) -> Duration {
+        match self.disturbed {
+            Disturbed::ByPath => self.noise.of(self.params.noise_deviations),
+            Disturbed::ByBursts => Duration::ZERO,
+        }
     }
 
     /// The newest delay in the queue: what is no longer on the way there is a queue of acks, and what is only
@@ -174,7 +208,7 @@ impl Model {
 
     /// Whether the queue is so short as only flows that yield let it become.
     pub(crate) fn queue_is_gone(&self) -> bool {
-        self.queue.delay() <= self.short_queue().mul_f64(self.params.gone_queue)
+        self.standing() <= self.short_queue().mul_f64(self.params.gone_queue)
     }
 
     /// The standing queue to keep.
@@ -208,7 +242,7 @@ impl Model {
 
     /// The standing queue beside its target.
     pub(crate) fn level(&self) -> QueueLevel {
-        let (queue, target) = (self.queue.delay(), self.queue_target());
+        let (queue, target) = (self.standing(), self.queue_target());
         if queue > target / self.params.queue_busy {
             QueueLevel::Busy
         } else if queue < target / self.params.queue_empty {

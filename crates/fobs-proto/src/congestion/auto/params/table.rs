@@ -70,6 +70,16 @@ params! {
     /// Error of a measured rate: stamps make a train or a window look this much faster or slower. Lower:
     /// noise ends ramps; higher: ramps go on into the queue.
     noise: f64 = 0.05, "share", 0.0..=0.5;
+    /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue; higher:
+    /// queues grow longer.
+    noise_deviations: f64 = 1.5, "deviations", 0.0..=20.0;
+    /// Deviations within which the least delay of a drain shows that no queue stood: what varied then was
+    /// noise. Higher: the queue of others reads as noise; lower: noise is not learnt.
+    noise_clear: f64 = 3.0, "deviations", 0.0..=100.0;
+    /// Acks over which a queue must stand where delays are noisy, at most for a round trip.
+    queue_acks: u32 = 8, "acks", 1..=1000;
+    /// Deviations of the delay that a window of the delivery rate spans at least.
+    rate_noise: f64 = 12.0, "deviations", 0.0..=100.0;
     /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides;
     /// longer: short paths are slow.
     measure_min: Duration = ms(10), "ms", 1..=1000;
@@ -100,15 +110,13 @@ params! {
 
     // A remembered path.
 
-    /// Share of the remembered rate to start at, since others may use the path now.
+    /// Share of the remembered rate to go on with where half of it arrived as it was sent: others may use the
+    /// path now.
     recalled_share: f64 = 0.75, "share", 0.0..=1.0;
-    /// Largest ratio of that start to the train's estimate. Higher: more loss where the path has become
-    /// slower.
-    recalled_max: f64 = 3.0, "ratio", 1.0..=20.0;
     /// Share of the remembered rate of the jump: the most that careful resume allows (RFC 9959). Higher:
     /// more loss on a changed path.
     jump_share: f64 = 0.5, "share", 0.05..=1.0;
-    /// Largest ratio of the train's estimate to the remembered rate at which memory is preferred: hosts
+    /// Largest ratio of the train's estimate and the remembered rate at which memory is preferred: hosts
     /// that send and receive at once distort trains both ways (three traced trains: below 0.8 and 1.35
     /// times the link's rate, docs/experiments/history.md).
     believed_ratio: f64 = 1.4, "ratio", 1.0..=10.0;
@@ -123,8 +131,6 @@ params! {
     ramp_gain_3: f64 = 1.5, "ratio", 1.0..=4.0;
     /// Gain of all further rounds. Higher: larger queues at the end of the ramp.
     ramp_gain_4: f64 = 2.0, "ratio", 1.0..=4.0;
-    /// Packets by which one window can be wrong, one at each end. Fewer: slow paths never ramp.
-    delivered_noise: u64 = 2, "packets", 0..=64;
     /// Largest ratio of the believed capacity to the delivery rate that ended the ramp: hosts make trains
     /// look faster.
     ramp_proven: f64 = 2.0, "ratio", 1.0..=20.0;
