@@ -19,7 +19,7 @@ use super::super::faults::{Call, Lasts};
 /// States of each recorded run.
 const STATES: usize = 40;
 /// Recorded runs.
-const RUNS: usize = if cfg!(feature = "long") { 2500 } else { 75 };
+const RUNS: usize = if cfg!(feature = "long") { 400 } else { 75 };
 /// Recorded runs that go on from such a state, of 100.
 const SECOND_RUNS: usize = 40;
 const THREADS: usize = 2;
