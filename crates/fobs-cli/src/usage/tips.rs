@@ -44,15 +44,13 @@ fn option(program: &Command, command: &str, typed: &str) -> Option<String> {
     if let Some((.., tip)) = known {
         return Some((*tip).to_owned());
     }
-    let here = program.find_subcommand(command)?;
-    if let Some(long) = typed.strip_prefix("--")
-        && let Some(meant) = nearest(long, longs(here))
-    {
-        return Some(format!("did you mean '--{meant}'?"));
-    }
     let others = ["sync", "cp"].into_iter().filter(|other| *other != command);
     let has = |name: &&str| program.find_subcommand(name).is_some_and(|other| has_option(other, typed));
-    others.into_iter().find(has).map(|other| format!("fobs {other} has it"))
+    if let Some(other) = others.into_iter().find(has) {
+        return Some(format!("fobs {other} has it"));
+    }
+    let meant = nearest(typed.strip_prefix("--")?, longs(program.find_subcommand(command)?))?;
+    Some(format!("did you mean '--{meant}'?"))
 }
 
 fn longs(command: &Command) -> impl Iterator<Item = &str> {

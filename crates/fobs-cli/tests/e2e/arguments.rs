@@ -30,7 +30,7 @@ fn senseless_requests_are_refused_with_exit_1_and_a_sentence() {
     let case = Case::new("senseless_requests_are_refused_with_exit_1_and_a_sentence");
     let requests = [
         &["cp", "only-one"][..],
-        &["cp", "here", "there"],
+        &["cp", "here", "there", "host:a", "nowhere"],
         &["cp", "fobs://host/a", "other:b"],
         &["cp", "--cc", "fixed", "a", "host:b"],
         &["cp", "--cc", "warp", "a", "host:b"],

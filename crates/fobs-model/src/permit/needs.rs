@@ -169,6 +169,15 @@ impl<'r> Needs<'r> {
             delta: _,
             fuzzy: _,
         } = sync;
+        self.features.extend(sync.receiver_features());
+        self.if_so(delete.is_some() || *only_delete, Action::Delete, "--delete");
+        self.if_so(backup.is_some() || backup_dir.is_some(), Action::Rename, "--backup");
+        self.if_so(!link_dest.is_empty(), Action::Look, "--link-dest");
+        self.if_so(*dry_run, Action::Look, "--dry-run");
+        self.rules_here(rules);
+    }
+
+    fn rules_here(&mut self, rules: &SyncRules) {
         let SyncRules {
             compare,
             present,
@@ -189,14 +198,10 @@ impl<'r> Needs<'r> {
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;
-        self.features.extend(sync.receiver_features());
         self.if_so(size_max.is_some(), Action::Look, "--max-size");
         self.if_so(size_min.is_some(), Action::Look, "--min-size");
         self.if_so(*appends, Action::Look, "--append");
-        self.if_so(delete.is_some() || *only_delete || *makes_way, Action::Delete, "--delete");
-        self.if_so(backup.is_some() || backup_dir.is_some(), Action::Rename, "--backup");
-        self.if_so(!link_dest.is_empty(), Action::Look, "--link-dest");
-        self.if_so(*dry_run, Action::Look, "--dry-run");
+        self.if_so(*makes_way, Action::Delete, "--delete");
         match compare {
             // Without a look at what is there, everything is sent.
             Compare::Time | Compare::Nothing => {}

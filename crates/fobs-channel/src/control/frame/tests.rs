@@ -96,7 +96,7 @@ fn unknown_messages_and_fields_are_ignored() {
 fn values_of_a_newer_version_are_passed_over_where_they_only_inform() {
     for kind in FOR_DISPLAY {
         let newer = framed(&format!(
-            r#"{{"type":"{kind}","way":"pigeon","verdict":"weather","seconds":"many","time_us":"late"}}"#
+            r#"{{"type":"{kind}","way":"pigeon","verdict":"weather","seconds":"many","time_us":"late","looked":"so"}}"#
         ));
         assert_eq!(FrameReader::new(newer.as_slice()).read(), Ok(Some(Message::Unknown)), "{kind}");
     }
