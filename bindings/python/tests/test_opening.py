@@ -94,7 +94,11 @@ def children(process: int) -> list[int]:
     """The processes below one."""
     found = []
     for thread in os.listdir(f"/proc/{process}/task"):
-        for child in Path(f"/proc/{process}/task/{thread}/children").read_text().split():
+        try:
+            below = Path(f"/proc/{process}/task/{thread}/children").read_text().split()
+        except FileNotFoundError:  # The thread has ended.
+            continue
+        for child in below:
             found += [int(child), *children(int(child))]
     return found
 

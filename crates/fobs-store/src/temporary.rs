@@ -106,6 +106,8 @@ impl Temporary {
                 FileType::RegularFile if may_be_put_there(&self.directory, &stat) => {
                     Ok(Replaced::Doubtful { mode: stat.st_mode, kept: WRITE_BITS })
                 }
+                // One of ours whose mode could not be set: the user never gave it this one.
+                FileType::RegularFile if is_marked(&stat) => Ok(Replaced::Nothing),
                 FileType::RegularFile => Ok(Replaced::File { mode: stat.st_mode }),
                 FileType::Symlink => Ok(Replaced::Nothing),
                 FileType::Directory => Err(Errno::ISDIR),
