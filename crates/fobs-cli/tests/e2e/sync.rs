@@ -113,7 +113,7 @@ fn task(seed: u64) -> Task {
     }
     if ["FOBS_TEST_BIN", "FOBS_TEST_PEER_BIN"].iter().any(|other| std::env::var_os(other).is_some()) {
         // 0.2.0 refuses them.
-        options.retain(|option| !option.starts_with("--max-size") && !option.starts_with("--min-size"));
+        options.retain(|option| !option.contains("-size=") && !option.contains("-y"));
     }
     options.push("-i".to_owned());
     let options = options.iter().flat_map(|words| words.split(' ').map(str::to_owned));

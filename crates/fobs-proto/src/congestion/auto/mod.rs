@@ -204,9 +204,8 @@ impl Auto {
     /// The only call of the burst detector for its finding.
     fn find_bursts(&mut self) {
         self.bursts = self.detect.bursts.finding(&self.model.params);
-        // Bursts of others overtake nothing.
-        let bursts = self.bursts != Bursts::Absent && !self.is_shuffled();
-        self.model.disturbed = if bursts { Disturbed::ByBursts } else { Disturbed::ByPath };
+        // In the queues of others nothing overtakes.
+        self.model.disturbed = if self.is_shuffled() { Disturbed::ByPath } else { Disturbed::ByQueues };
     }
 
     /// Whether packets overtook each other on this path.

@@ -72,15 +72,14 @@ impl Model {
         self.best = Best::over(self.params.drain_cycle_min);
     }
 
-    /// Whether the path delivers `rate`. A window can be wrong by a packet and by the path's noise at each
-    /// end; a loss that chance explains is no shortfall.
+    /// Whether the path delivers `rate`. A window can be wrong by the error of rates, or by a packet and the
+    /// path's noise at each end.
     pub(crate) fn delivers(&self, rate: Rate) -> bool {
         let p = &self.params;
         let late = rate.bytes_in(2 * self.noise.of(p.noise_deviations));
         let ends = 2 * self.packet_len + late;
         let error = Rate::of(ends, self.span).unwrap_or(Rate::ZERO);
-        let by_chance = self.losses.lost() > 0.0 && !self.loses();
-        let error = if by_chance { error.max(rate.scaled(p.noise)) } else { error };
+        let error = error.max(rate.scaled(p.noise));
         self.newest.as_bytes() + error.as_bytes() >= rate.as_bytes()
     }
 }

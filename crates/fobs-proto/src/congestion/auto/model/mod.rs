@@ -35,8 +35,8 @@ pub(crate) enum QueueLevel {
 pub(crate) enum Disturbed {
     /// The path: short delays are noise.
     ByPath,
-    /// Bursts of others: they are queues.
-    ByBursts,
+    /// The queues of others, as far as anything tells.
+    ByQueues,
 }
 
 /// Time to wait for what is sent now to arrive, and time to measure it for.
@@ -98,7 +98,7 @@ impl Model {
             latest_rtt: Duration::ZERO,
             queue: StandingQueue::default(),
             noise: Noise::default(),
-            disturbed: Disturbed::ByPath,
+            disturbed: Disturbed::ByQueues,
             losses: Losses::default(),
             newest: params.rate_min,
             span: Duration::ZERO,
@@ -154,7 +154,7 @@ impl Model {
     pub(crate) fn noise_bound(&self) -> Duration {
         match self.disturbed {
             Disturbed::ByPath => self.noise.of(self.params.noise_deviations),
-            Disturbed::ByBursts => Duration::ZERO,
+            Disturbed::ByQueues => Duration::ZERO,
         }
     }
 
