@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Looked(Arc<AtomicU64>);
 
 impl Looked {
-    /// So many more were read.
+    /// Adds bytes that were read.
     pub(crate) fn add(&self, bytes: u64) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -212,7 +212,7 @@ pub(super) fn is_installed() -> bool {
 }
 
 /// The lines of a list that this run plays, with their numbers: all in a long one, those that
-/// `FOBS_TEST_LINES` names (`40-79`), or by the seed one of so many.
+/// `FOBS_TEST_LINES` names (`40-79`), or by the seed every nth, `one_of`.
 fn chosen<'a>(lines: &[&'a str], test: &'static str, one_of: usize) -> Vec<(usize, &'a str)> {
     let numbered = lines.iter().copied().enumerate();
     let range = std::env::var("FOBS_TEST_LINES").ok();

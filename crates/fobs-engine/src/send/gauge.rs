@@ -54,7 +54,7 @@ impl Gauge {
         Leaving { at, alone: waited && held == 0, looked: chunk.looked, tried: chunk.tried }
     }
 
-    /// The receiver has verified a chunk of so much file data.
+    /// The receiver has verified a chunk with this number of bytes of files.
     pub(super) fn settled(
         &mut self,
         now: Timestamp,

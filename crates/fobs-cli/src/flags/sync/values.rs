@@ -175,7 +175,7 @@ pub const VALUES: &[Row] = &[
             it.sync.stop_at = SystemTime::now().checked_add(Duration::from_secs(60 * minutes));
         }),
     )
-    .help("End after so many minutes, with exit code 30; the same command goes on")
+    .help("End after this number of minutes, with exit code 30; the same command goes on")
     .also(&["time-limit"])
     .on(ONE_RUN),
     Row::new(

@@ -45,7 +45,7 @@ struct Run {
 }
 
 impl Run {
-    /// The time at which the path has carried so much, from a time on; it speeds up at first.
+    /// When the path has carried these bytes, from a time on; it speeds up at first.
     fn carried(&mut self, mut bytes: f64, from: f64) -> f64 {
         let World { path, round_trip, .. } = self.world;
         let began = *self.began.get_or_insert(from);
