@@ -90,25 +90,14 @@ def test_a_file_system_gives_up_a_host_that_says_nothing(served: Served) -> None
                 call()
 
 
-def children(process: int) -> list[int]:
-    """The processes below one."""
-    found = []
-    for thread in os.listdir(f"/proc/{process}/task"):
-        try:
-            below = Path(f"/proc/{process}/task/{thread}/children").read_text().split()
-        except FileNotFoundError:  # The thread has ended.
-            continue
-        for child in below:
-            found += [int(child), *children(int(child))]
-    return found
-
-
 @pytest.mark.parametrize("carrier", ["daemon", "ssh"])
 def test_a_server_that_falls_silent_is_given_up_by_every_call(carrier: str, tmp_path: Path) -> None:
     served = Served(tmp_path / "served")
-    # Runs the far command here; where it says nothing, a second connection does not help.
-    still = tmp_path / "still"
-    lines = ["for last; do :; done", '[ "$1" = -G ] && exit 1', f"[ -e {still} ] && exec sleep 1000", 'exec sh -c "$last"']
+    # Runs the far command here, as a process group of its own; where it says nothing, a second
+    # connection does not help.
+    still, group = tmp_path / "still", tmp_path / "group"
+    far = f'exec setsid --wait sh -c \'echo $$ > {group}; exec sh -c "$1"\' far "$last"'
+    lines = ["for last; do :; done", '[ "$1" = -G ] && exit 1', f"[ -e {still} ] && exec sleep 1000", far]
     ssh = script(tmp_path / "ssh", "\n".join(lines))
     fobs_path = Path(os.environ.get("FOBS", "fobs"))
     calls: list[Callable[[fobs.Session], Any]] = [
@@ -121,24 +110,18 @@ def test_a_server_that_falls_silent_is_given_up_by_every_call(carrier: str, tmp_
         for call in calls:
             (served.root / "x").write_bytes(bytes(100_000))
             if carrier == "daemon":
-                session, stopped = served.open(timeout=1), [served.process.pid]
+                session, stopped = served.open(timeout=1), served.process.pid
             else:
                 url = f"far:{served.root}"
                 session = fobs.Session(url, timeout=1, ssh_program=ssh, fobs_path=fobs_path)
-                stopped = [child for child in children(os.getpid()) if child != served.process.pid]
-            assert stopped
-            for process in stopped:
-                os.kill(process, signal.SIGSTOP)
+                stopped = -int(group.read_text())
+            os.kill(stopped, signal.SIGSTOP)
             still.touch()
             try:
                 with pytest.raises(fobs.TransferTimeoutError):
                     call(session)
             finally:
-                for process in stopped:
-                    try:
-                        os.kill(process, signal.SIGCONT)
-                    except ProcessLookupError:
-                        pass
+                os.kill(stopped, signal.SIGCONT)
                 still.unlink()
             session.close()
     finally:
