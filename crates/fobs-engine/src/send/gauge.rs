@@ -71,8 +71,7 @@ impl Gauge {
                 _ => (left.at, Follows::Another),
             };
             let Leaving { looked, tried, .. } = left;
-            let (took, latency) = (now - since, now - left.at);
-            self.pays.arrived(Arrival { data_bytes, looked, tried, took, follows, latency });
+            self.pays.arrived(Arrival { data_bytes, looked, tried, took: now - since, follows });
             self.last = Some((now, looked));
         }
         lists.nudge();

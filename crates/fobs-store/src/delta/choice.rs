@@ -7,9 +7,12 @@ const CUT_RATE: f64 = 4e8;
 const READ_RATE: f64 = 2e9;
 /// What a delta must save of the time of the whole file.
 const GAIN: f64 = 0.9;
-/// Where a chunk takes this many times as long as the fastest of its kind, there is a queue: its rate is that
-/// of the bottleneck, and not of a ramp-up.
-const QUEUED: f64 = 2.0;
+/// A rate that grew by less than this, in this many windows, is that of the bottleneck and not of a ramp-up:
+/// the numbers of BBR's start-up (draft-ietf-ccwg-bbr 5.3.1.2).
+const GROWTH: f64 = 1.25;
+const STEADY_WINDOWS: u32 = 3;
+/// What a ramp-up grows by in a window, at most.
+pub(super) const GROWTH_MAX: f64 = 2.0;
 
 /// What is measured of a session, bytes of files per second; `None` is not known.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
@@ -45,12 +48,17 @@ impl Rates {
         if self.missed.is_some_and(|missed| missed > GAIN) {
             return Cheaper::Whole;
         }
-        let worth = self.expected() * GAIN;
+        let worth = self.worth();
         match self.whole {
             Some(whole) if whole < worth => Cheaper::Delta,
             None if self.whole_min < worth => Cheaper::Open,
             _ => Cheaper::Whole,
         }
+    }
+
+    /// Faster than this, whole files are cheaper.
+    pub(super) fn worth(&self) -> f64 {
+        self.expected() * GAIN
     }
 
     /// Bytes of files per second as a delta: as measured, or as its slowest part.
@@ -63,39 +71,35 @@ impl Rates {
     }
 }
 
-/// The rate of what goes whole: at least that of its best window, and that of one in which chunks queue.
+/// The rate of what goes whole: at least that of its best window, and that of windows which grow no more.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Pace {
     bytes: u64,
     seconds: f64,
-    /// Chunks of the window that did not queue.
-    passed: u32,
-    /// How long the fastest chunk took, seconds.
-    least_s: Option<f64>,
     best: f64,
+    /// The rate from which growth is counted, and how many windows since have not grown.
+    base: f64,
+    steady: u32,
+    /// The length of the newest window, seconds.
+    length_s: f64,
 }
 
 impl Pace {
-    /// A chunk has arrived, `took` seconds after the one before, `latency` seconds after it left. The rate of
-    /// a window of at least `window` seconds that ends with it, and whether it is that of the bottleneck.
-    pub(super) fn arrived(
-        &mut self,
-        bytes: u64,
-        (took, latency): (f64, f64),
-        window: f64,
-    ) -> Option<(f64, bool)> {
-        let least = self.least_s.map_or(latency, |least| least.min(latency));
-        self.least_s = Some(least);
+    /// A chunk has arrived, `took` seconds after the one before. The rate of a window of at least `window`
+    /// seconds that ends with it, and whether it is that of the bottleneck.
+    pub(super) fn arrived(&mut self, bytes: u64, took: f64, window: f64) -> Option<(f64, bool)> {
         self.bytes += bytes;
         self.seconds += took;
-        self.passed += u32::from(latency < least * QUEUED);
         if self.seconds < window || self.bytes == 0 {
             return None;
         }
-        let (rate, is_queued) = (self.bytes as f64 / self.seconds, self.passed == 0);
+        let rate = self.bytes as f64 / self.seconds;
+        self.length_s = self.seconds;
         self.best = self.best.max(rate);
+        (self.base, self.steady) =
+            if rate >= self.base * GROWTH { (rate, 0) } else { (self.base, self.steady + 1) };
         self.begin_window();
-        Some((rate, is_queued))
+        Some((rate, self.steady >= STEADY_WINDOWS))
     }
 
     /// The best window so far; 0 without any.
@@ -103,9 +107,15 @@ impl Pace {
         self.best
     }
 
+    /// How long until this rate at the least, in seconds, where it may still grow; none where it is steady.
+    pub(super) fn reaches(&self, rate: f64) -> Option<f64> {
+        let windows = (rate / self.best).log2() / GROWTH_MAX.log2();
+        (self.best > 0.0 && self.steady < STEADY_WINDOWS).then_some(windows.max(0.0) * self.length_s)
+    }
+
     /// What was counted since the last window says nothing.
     pub(super) fn begin_window(&mut self) {
-        (self.bytes, self.seconds, self.passed) = (0, 0.0, 0);
+        (self.bytes, self.seconds) = (0, 0.0);
     }
 }
 
@@ -156,20 +166,25 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_that_of_the_bottleneck_once_chunks_queue() {
+    fn a_rate_is_that_of_the_bottleneck_once_it_grows_no_more() {
         let mut pace = Pace::default();
-        // Twice as much in flight in each round trip of 10 ms, until the path has 400 MB/s and a queue.
-        let mut mb = |mb: u64, took, latency| pace.arrived(mb * 1_000_000, (took, latency), 0.01);
-        let windows =
-            [mb(1, 0.01, 0.01), mb(2, 0.01, 0.01), mb(4, 0.01, 0.01), mb(4, 0.01, 0.015), mb(4, 0.01, 0.02)];
-        let known = windows.map(|window| window.is_some_and(|(_, is_queued)| is_queued));
-        assert_eq!(known, [false, false, false, false, true]);
+        let mut mb = |mb: u64| pace.arrived(mb * 1_000_000, 0.01, 0.01).map(|(_, is_steady)| is_steady);
+        // A path of 400 MB/s: of its ramp-up nothing says how fast it is, a slow window in it neither.
+        let ramp = [1, 2, 2, 4, 4, 4, 4].map(&mut mb);
+        assert_eq!(ramp.map(Option::unwrap), [false, false, false, false, false, false, true]);
         assert!((pace.best() - 4e8).abs() < 1.0);
+        assert_eq!(pace.reaches(8e8), None);
+        // Twice as much in a window of 10 ms: eight times as much takes three.
+        let mut pace = Pace::default();
+        let mut mb = |mb: u64| pace.arrived(mb * 1_000_000, 0.01, 0.01);
+        assert!(mb(1).is_some() && mb(2).is_some());
+        assert!(pace.reaches(1.6e9).is_some_and(|seconds| (seconds - 0.03).abs() < 1e-6));
+        assert_eq!(pace.reaches(1e8), Some(0.0));
         // Too short a time says nothing, and neither does what was interrupted.
         let mut pace = Pace::default();
-        assert_eq!(pace.arrived(1_000_000, (0.005, 0.01), 0.01), None);
+        assert_eq!(pace.arrived(1_000_000, 0.005, 0.01), None);
         pace.begin_window();
-        assert_eq!(pace.arrived(1_000_000, (0.005, 0.01), 0.01), None);
-        assert!(pace.arrived(0, (0.005, 0.01), 0.01).is_some_and(|(rate, _)| (rate - 1e8).abs() < 1.0));
+        assert_eq!(pace.arrived(1_000_000, 0.005, 0.01), None);
+        assert!(pace.arrived(0, 0.005, 0.01).is_some_and(|(rate, _)| (rate - 1e8).abs() < 1.0));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::choice::{Cheaper, Pace, Rates};
+use super::choice::{Cheaper, GROWTH_MAX, Pace, Rates};
 use crate::tree_hash::GROUP;
 use fobs_model::options::sync::Delta;
 
@@ -19,11 +19,13 @@ const STAKE: f64 = 0.05;
 /// A trial needs this many round trips, and this time, to say anything.
 const TRIPS: u32 = 6;
 const TRIAL_MIN: Duration = Duration::from_millis(50);
-/// Data of a trial that is sent before any of it has arrived, bytes; later as much more as has.
+/// Data of a trial that is sent before any of it has arrived, bytes.
 const START: u64 = 64 << 10;
+/// Chunks of a trial that are under way at once, at least, once it is faster.
+const PARTS: u64 = 8;
 /// A rate is that of a window of at least these round trips, and seconds.
 const WINDOW_TRIPS: f64 = 2.0;
-const WINDOW_S: f64 = 0.01;
+const WINDOW_S: f64 = 0.02;
 /// Weight of a window in the rate of what goes whole, once that is known.
 const SMOOTHING: f64 = 0.125;
 
@@ -100,8 +102,6 @@ pub struct Arrival {
     pub took: Duration,
     /// Which of the two.
     pub follows: Follows,
-    /// Time since it left.
-    pub latency: Duration,
 }
 
 /// What was before a chunk.
@@ -144,15 +144,18 @@ impl Findings {
     }
 
     /// Whether a trial goes on, or begins.
-    fn tries(&mut self, now: Instant) -> bool {
+    fn tries(&self, now: Instant) -> bool {
         // Where deltas wait for the path there is no work, and nothing to learn.
         let worked_s = self.reading.seconds + self.looking.seconds;
         let allowed = OPENING + Duration::from_secs_f64(worked_s * STAKE);
         let left = allowed.saturating_sub(self.spent);
         // The first of it shows how long a round trip takes.
         let is_enough = left >= (self.round_trip.unwrap_or_default() * TRIPS).max(TRIAL_MIN);
-        let since = self.trial.unwrap_or(now);
-        is_enough && now.saturating_duration_since(since) < left
+        let lasts = now.saturating_duration_since(self.trial.unwrap_or(now));
+        // One that would soon show that whole files are faster is not broken off.
+        let soon = (left + OPENING).saturating_sub(lasts).as_secs_f64();
+        let may_rise = || self.pace.reaches(self.rates().worth()).is_some_and(|seconds| seconds < soon);
+        is_enough && (lasts < left || may_rise())
     }
 
     fn way(&mut self, now: Instant) -> Way {
@@ -160,8 +163,12 @@ impl Findings {
         self.wants_none = cheaper == Cheaper::Whole;
         if cheaper == Cheaper::Open && self.tries(now) {
             self.trial.get_or_insert(now);
-            let sent = (START + 2 * self.arrived).saturating_sub(self.tried);
-            return Way::Trial(sent / GROUP * GROUP);
+            // Twice as fast as so far, at most: of a slow path no queue is made that a delta would wait for.
+            let flying = START + (GROWTH_MAX * self.pace.best() * self.window_s()) as u64;
+            let room = (self.arrived + flying).saturating_sub(self.tried);
+            // In parts, so that one is read while others travel.
+            let part = (flying / PARTS).max(START) / GROUP * GROUP;
+            return Way::Trial(if room < part { 0 } else { part });
         }
         if let Some(since) = self.trial.take() {
             self.spent += now.saturating_duration_since(since);
@@ -169,15 +176,18 @@ impl Findings {
         if cheaper == Cheaper::Whole { Way::Whole } else { Way::Delta }
     }
 
+    /// How long a window of what goes whole is at least, seconds.
+    fn window_s(&self) -> f64 {
+        WINDOW_S.max(self.round_trip.unwrap_or_default().as_secs_f64() * WINDOW_TRIPS)
+    }
+
     /// Another chunk went whole.
     fn went_whole(&mut self, arrival: Arrival) {
         if arrival.follows != Follows::ItsLike {
             self.pace.begin_window();
         }
-        let round_trip = self.round_trip.unwrap_or_default().as_secs_f64();
-        let window = WINDOW_S.max(round_trip * WINDOW_TRIPS);
-        let times = (arrival.took.as_secs_f64(), arrival.latency.as_secs_f64());
-        let Some((rate, true)) = self.pace.arrived(arrival.data_bytes, times, window) else { return };
+        let (took, window_s) = (arrival.took.as_secs_f64(), self.window_s());
+        let Some((rate, true)) = self.pace.arrived(arrival.data_bytes, took, window_s) else { return };
         self.whole = Some(self.whole.map_or(rate, |whole| whole + (rate - whole) * SMOOTHING));
     }
 }
