@@ -21,7 +21,7 @@ const TRIPS: u32 = 6;
 const TRIAL_MIN: Duration = Duration::from_millis(50);
 /// Data of a trial that is sent before any of it has arrived, bytes.
 const START: u64 = 64 << 10;
-/// Chunks of a trial that are under way at once, at least, once it is faster.
+/// Chunks of a trial that are in flight at once, at least, once it is faster.
 const PARTS: u64 = 8;
 /// A rate is that of a window of at least these round trips, and seconds.
 const WINDOW_TRIPS: f64 = 2.0;

@@ -213,7 +213,7 @@ fn a_wrong_guess_costs_little_over_any_path() {
 fn a_slow_path_has_its_delta_from_the_first_file_on() {
     for world in worlds().filter(|world| world.path < 2e7 && world.cut > 2e8 && world.missed < 0.1) {
         let auto = Run::play(world, None);
-        // What the path carries in the opening, with what is under way at its end, and later.
+        // What the path carries in the opening, with what is in flight at its end, and later.
         let opening = 1.5 * OPENING.as_secs_f64() * world.path + START as f64;
         let staked = 2.0 * STAKE * auto.seconds * world.path;
         assert!(auto.vain as f64 <= opening + staked, "{world:?}: {auto:?}");
