@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// Kinds of changes, in the order of a section.
-pub const KINDS: [&str; 6] = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
+pub const KINDS: &[&str] = &["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
 
 /// A release: its version, and its date as `YYYY-MM-DD`.
 pub struct Release {
@@ -58,7 +58,7 @@ pub fn make(root: &Path, release: Option<&Release>) -> Result<String, String> {
 
 fn section(changes: &[(&str, &str)]) -> String {
     let mut section = String::new();
-    for kind in KINDS {
+    for &kind in KINDS {
         let entries: Vec<&str> =
             changes.iter().filter(|(of, _)| *of == kind).map(|(_, entry)| *entry).collect();
         if entries.is_empty() {

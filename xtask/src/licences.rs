@@ -12,7 +12,7 @@ const PROGRAM: &str = "fobs-cli";
 /// How deep below a crate its vendored C libraries keep their licences: `zstd-sys/zstd/LICENSE`.
 const DEPTH_MAX: usize = 2;
 /// What a file with a licence is called, in small letters, up to its ending.
-const NAMES: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
+const NAMES: &[&str] = &["license", "licence", "copying", "copyright", "notice", "unlicense"];
 
 /// A crate, or something else that is linked.
 struct Part {

@@ -7,7 +7,7 @@ pub const SUCCESS: u8 = 0;
 
 /// Codes and meanings in the order of the table, success first.
 pub fn codes() -> impl Iterator<Item = (u8, &'static str)> {
-    let failures = ErrorKind::ALL.into_iter().map(|kind| (kind.exit_code(), kind.meaning()));
+    let failures = ErrorKind::ALL.iter().copied().map(|kind| (kind.exit_code(), kind.meaning()));
     std::iter::once((SUCCESS, "everything was copied and verified")).chain(failures)
 }
 
@@ -31,7 +31,7 @@ mod tests {
         assert_eq!(rows.len(), ErrorKind::ALL.len() + 1);
         let distinct: HashSet<u8> = rows.iter().map(|(code, _)| *code).collect();
         assert_eq!(distinct.len(), rows.len(), "two kinds share an exit code: {rows:?}");
-        for kind in ErrorKind::ALL {
+        for &kind in ErrorKind::ALL {
             assert!(table().contains(&format!("{:>3}  {}", kind.exit_code(), kind.meaning())), "{kind:?}");
         }
     }

@@ -41,7 +41,7 @@ fn printed(words: &[&str]) -> String {
 
 /// Every published exit code, as the library defines it.
 fn exit_codes() -> BTreeSet<u8> {
-    fobs::ErrorKind::ALL.into_iter().map(fobs::ErrorKind::exit_code).chain([0]).collect()
+    fobs::ErrorKind::ALL.iter().copied().map(fobs::ErrorKind::exit_code).chain([0]).collect()
 }
 
 /// The codes of a text's exit-code table: rows that start with a number.
@@ -387,7 +387,7 @@ fn help_of_the_servers_lists_every_right() {
         assert!(serve.contains(option), "fobs serve --help lacks {option}");
     }
     let server = flags_in_help(&printed(&["server", "--help"]));
-    for access in fobs::Access::ALL.into_iter().filter(|access| *access != fobs::Access::ReadWrite) {
+    for access in fobs::Access::ALL.iter().copied().filter(|access| *access != fobs::Access::ReadWrite) {
         assert!(server.contains(&format!("--{}", access.name())), "{server:?}");
     }
     assert!(server.contains("--privileged"));

@@ -37,7 +37,7 @@ enum Source {
 }
 
 /// Name of the scenario, its options, and its source.
-const SCENARIOS: [(&str, &[&str], Source); 4] = [
+const SCENARIOS: &[(&str, &[&str], Source)] = &[
     ("push", &["--transport", "udp"], Source::Here("tree")),
     ("pull", &["--transport", "udp"], Source::There("tree")),
     ("pull-pattern", &["--transport", "udp"], Source::There("tr*")),

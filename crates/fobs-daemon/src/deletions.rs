@@ -49,7 +49,7 @@ pub(super) enum By {
 }
 
 impl By {
-    pub(super) const ALL: [By; 3] = [By::Sync, By::Source, By::Request];
+    pub(super) const ALL: &[By] = &[By::Sync, By::Source, By::Request];
 
     /// For the metrics.
     pub(super) fn name(self) -> &'static str {

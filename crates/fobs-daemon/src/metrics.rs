@@ -150,7 +150,7 @@ impl Metrics {
                 let _ = family.get_or_create(&ByOutcome { direction: name(direction), outcome: "ok" });
             }
         }
-        for by in By::ALL {
+        for &by in By::ALL {
             self.deleted(by, 0);
         }
     }

@@ -148,7 +148,8 @@ impl MixtureFile {
 impl SubCauseFile {
     fn build(&self) -> Result<SubCause, String> {
         let group = Group::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .find(|group| group.name() == self.group)
             .ok_or_else(|| format!("`{}` is in no group: receiver, network or mixed", self.name))?;
         let (name, share) = (self.name.clone(), self.share);

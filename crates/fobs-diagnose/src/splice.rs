@@ -6,9 +6,9 @@ use crate::{Cause, Random, Window};
 
 /// Network scenarios whose losses are solid blocks. No pattern distinguishes them from a receiver's, so they
 /// are left out of training; counters and lag decide there.
-pub const INDISTINCT: [&str; 2] = ["outage", "gelong"];
+pub const INDISTINCT: &[&str] = &["outage", "gelong"];
 /// Network scenarios that are not congestion.
-pub const NOT_CONGESTION: [&str; 4] = ["bern", "ge", "gelong", "outage"];
+pub const NOT_CONGESTION: &[&str] = &["bern", "ge", "gelong", "outage"];
 /// Prefix of scenarios recorded on real sockets with packets that the sender omitted: random loss, not
 /// congestion.
 const REAL_PREFIX: &str = "real_";

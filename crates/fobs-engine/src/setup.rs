@@ -88,13 +88,13 @@ fn unknown_controller(name: &str) -> Error {
 }
 
 fn unknown_priority(name: &str) -> Error {
-    let known = Priority::ALL.map(Priority::name).join(", ");
+    let known = Vec::from_iter(Priority::ALL.iter().map(|priority| priority.name())).join(", ");
     let name = printable(name, WORD_CHARS_MAX);
     Error::new(ErrorKind::Usage, format!("there is no priority {name:?}; use one of {known}"))
 }
 
 fn unknown_method(name: &str) -> Error {
-    let known = JudgeMethod::ALL.map(JudgeMethod::name).join(", ");
+    let known = Vec::from_iter(JudgeMethod::ALL.iter().map(|method| method.name())).join(", ");
     let name = printable(name, WORD_CHARS_MAX);
     Error::new(ErrorKind::Usage, format!("there is no way {name:?} to judge losses; use one of {known}"))
 }

@@ -15,7 +15,7 @@ use fobs_model::units::Wait;
 const DELAY_NOTICED: f64 = 0.1;
 
 /// What lasts longer while the receiver stands still.
-const FOR_THE_PEER: [Wait; 4] = [Wait::Pacer, Wait::Window, Wait::Answers, Wait::Streams];
+const FOR_THE_PEER: &[Wait] = &[Wait::Pacer, Wait::Window, Wait::Answers, Wait::Streams];
 
 /// Seconds for each stage; together the time of the transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -58,7 +58,7 @@ impl Budget {
         let unseen = seconds(sender.unseen_us).min(seconds(sender.time_us) - stood);
         self.put(Stage::Unseen, unseen);
         let all = seconds(sender.time_us) - stood - unseen;
-        let waited: f64 = Wait::ALL.map(|wait| seconds(waits.us(wait))).iter().sum();
+        let waited: f64 = Wait::ALL.iter().map(|&wait| seconds(waits.us(wait))).sum();
         let starved = interval.starved();
         // A thread that wants a CPU counts as waiting or as working: both lose the same share.
         let kept = if starved >= DELAY_NOTICED && !interval.on_pace { starved } else { 0.0 };
@@ -67,7 +67,7 @@ impl Budget {
 
         self.put(Stage::SenderCpu, all * kept);
         self.put(Stage::Sealing, (all - waited).max(0.0) * (1.0 - kept));
-        for wait in Wait::ALL {
+        for &wait in Wait::ALL {
             let time = seconds(waits.us(wait)) * scale;
             let paused = if FOR_THE_PEER.contains(&wait) { time * interval.paused } else { 0.0 };
             self.put(Stage::ReceiverPaused, paused);

@@ -135,7 +135,7 @@ fn rank(facts: &[Facts]) -> Vec<Cause> {
             let of_the_path = if limit == limit_of(facts.path.kind) { path } else { 0.0 };
             expected[place] += (time - of_the_path) / total;
         }
-        for (kind, probability) in PathKind::ALL.into_iter().zip(facts.path.probabilities) {
+        for (kind, probability) in PathKind::ALL.iter().copied().zip(facts.path.probabilities) {
             let place = Limit::ALL.iter().position(|&limit| limit == limit_of(kind)).unwrap_or(0);
             expected[place] += probability * path / total;
         }

@@ -36,7 +36,7 @@ pub(super) enum PathKind {
 
 impl PathKind {
     /// Every kind.
-    pub(super) const ALL: [PathKind; 8] = [
+    pub(super) const ALL: &[PathKind] = &[
         PathKind::Narrow,
         PathKind::Competing,
         PathKind::Reordering,
@@ -125,7 +125,7 @@ fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
 }
 
 /// Probabilities of the kinds, in the order of [`PathKind::ALL`]; what is missing to 1 is for something else.
-pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
+pub(super) fn probabilities(signs: &Signs) -> [f64; PathKind::ALL.len()] {
     let queue = grade(signs.queued, (0.2, 0.45));
     let unsteady = grade(signs.unsteady, (0.03, 0.07));
     let drift = grade(signs.drift, (0.1, 0.2));
@@ -167,14 +167,14 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
         }
         PathKind::Untried => there * (1.0 - queue) * (1.0 - loss) * (1.0 - reordered),
     };
-    let fits = PathKind::ALL.map(fit);
+    let fits = std::array::from_fn(|place| fit(PathKind::ALL[place]));
     let all: f64 = fits.iter().sum::<f64>() + REST;
     fits.map(|fit| fit / all)
 }
 
 /// The likeliest kind, and its probability.
-pub(super) fn likeliest(probabilities: &[f64; 8]) -> (PathKind, f64) {
-    let all = PathKind::ALL.into_iter().zip(*probabilities);
+pub(super) fn likeliest(probabilities: &[f64; PathKind::ALL.len()]) -> (PathKind, f64) {
+    let all = PathKind::ALL.iter().copied().zip(*probabilities);
     all.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((PathKind::Untried, 0.0))
 }
 

@@ -53,7 +53,7 @@ pub(super) struct PathProfile {
     /// Its likeliest kind.
     pub(super) kind: PathKind,
     /// Probability of each kind, in the order of [`PathKind::ALL`].
-    pub(super) probabilities: [f64; 8],
+    pub(super) probabilities: [f64; PathKind::ALL.len()],
     /// What else shows it.
     pub(super) signs: Signs,
     /// Share of the time in which a queue stood.
@@ -174,7 +174,7 @@ const LATE_EXPLAINS: f64 = 1.0;
 /// Fewest intervals with losses that show how far the queue rises when it overflows.
 const LOSSY_MIN: usize = 2;
 /// States of `auto` beside flows that fill queues.
-const COMPETES: [&str; 2] = ["as cubic", "persists"];
+const COMPETES: &[&str] = &["as cubic", "persists"];
 
 /// Signs beside queue and loss.
 fn others(steady: &[&Interval]) -> Signs {

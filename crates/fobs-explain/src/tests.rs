@@ -277,7 +277,7 @@ fn a_trace_edited_by_hand_is_explained_without_absurd_figures() {
 #[test]
 fn a_trace_of_any_length_is_bounded() {
     let mut waits = SenderWaits::default();
-    Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, u64::MAX));
+    Wait::ALL.iter().copied().for_each(|wait| waits.add_us(wait, u64::MAX));
     let full = SenderSample {
         time_us: u64::MAX,
         waits,
@@ -305,7 +305,7 @@ fn a_trace_of_any_length_is_bounded() {
 #[test]
 fn waits_keep_their_json() {
     let mut waits = SenderWaits::default();
-    for (place, wait) in (1..).zip(Wait::ALL) {
+    for (place, &wait) in (1..).zip(Wait::ALL) {
         waits.add_us(wait, place);
     }
     let json = concat!(

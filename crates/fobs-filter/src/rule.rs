@@ -290,7 +290,7 @@ struct Parts {
 }
 
 /// The rules with a long name, and their character.
-const NAMES: [(&[u8], u8); 10] = [
+const NAMES: &[(&[u8], u8)] = &[
     (b"exclude", b'-'),
     (b"include", b'+'),
     (b"hide", b'H'),
@@ -442,7 +442,7 @@ const NO_CVS: &str = "the patterns of CVS (-C) are not built; write them as rule
 
 /// The character of a rule, and what follows it: modifiers, a space, a pattern.
 fn first_word(rule: &[u8]) -> (Option<u8>, &[u8]) {
-    for (name, character) in NAMES {
+    for &(name, character) in NAMES {
         match rule.strip_prefix(name) {
             Some(rest @ ([] | [b' ' | b'_' | b'\t', ..])) => return (Some(character), rest),
             Some([b',', rest @ ..]) => return (Some(character), rest),

@@ -105,7 +105,7 @@ impl ErrorKind {
     }
 
     /// All kinds, for the published table and for tests.
-    pub const ALL: [ErrorKind; 16] = [
+    pub const ALL: &[ErrorKind] = &[
         ErrorKind::Usage,
         ErrorKind::Protocol,
         ErrorKind::NoSource,
@@ -148,7 +148,7 @@ impl ErrorKind {
 
     /// The kind with this [`code`](Self::code); an unknown one is `Protocol` (a newer peer).
     pub fn from_code(code: &str) -> ErrorKind {
-        Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Protocol)
+        Self::ALL.iter().copied().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Protocol)
     }
 }
 

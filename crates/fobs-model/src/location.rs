@@ -137,8 +137,8 @@ pub fn same_host(a: &Remote, b: &Remote) -> bool {
 
 /// The carrier of a URL's scheme, and the text after `://`.
 fn scheme(bytes: &[u8]) -> Option<(Carrier, &[u8])> {
-    const SCHEMES: [(&[u8], Carrier); 3] =
-        [(b"ssh://", Carrier::Ssh), (b"scp://", Carrier::Ssh), (b"fobs://", Carrier::Daemon)];
+    const SCHEMES: &[(&[u8], Carrier)] =
+        &[(b"ssh://", Carrier::Ssh), (b"scp://", Carrier::Ssh), (b"fobs://", Carrier::Daemon)];
     SCHEMES.iter().find_map(|(prefix, carrier)| Some((*carrier, bytes.strip_prefix(*prefix)?)))
 }
 

@@ -99,7 +99,7 @@ impl SenderWaits {
 
     fn since(&self, earlier: &SenderWaits) -> SenderWaits {
         let mut since = WaitTimes::default();
-        for wait in Wait::ALL {
+        for &wait in Wait::ALL {
             since[wait] = self.0[wait].saturating_sub(earlier.0[wait]);
         }
         SenderWaits(since)
@@ -109,7 +109,7 @@ impl SenderWaits {
 impl From<WaitTimes> for SenderWaits {
     fn from(times: WaitTimes) -> SenderWaits {
         let mut waits = SenderWaits::default();
-        for wait in Wait::ALL {
+        for &wait in Wait::ALL {
             let us = u64::try_from(times[wait].as_micros()).unwrap_or(u64::MAX);
             waits.add_us(wait, us);
         }
@@ -124,7 +124,7 @@ fn member(wait: Wait) -> String {
 
 impl Serialize for SenderWaits {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(Wait::ALL.map(|wait| (member(wait), self.us(wait))))
+        serializer.collect_map(Wait::ALL.iter().map(|&wait| (member(wait), self.us(wait))))
     }
 }
 
@@ -147,7 +147,7 @@ impl<'de> Visitor<'de> for WaitsVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SenderWaits, A::Error> {
         let mut waits = SenderWaits::default();
         while let Some(name) = map.next_key::<String>()? {
-            match Wait::ALL.into_iter().find(|&wait| member(wait) == name) {
+            match Wait::ALL.iter().copied().find(|&wait| member(wait) == name) {
                 Some(wait) => waits.0[wait] = Duration::from_micros(map.next_value()?),
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -268,7 +268,7 @@ impl SenderSample {
     pub fn after(&self, earlier: &SenderSample) -> SenderSample {
         let a = u64::saturating_add;
         let mut waits = self.waits;
-        Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, earlier.waits.us(wait)));
+        Wait::ALL.iter().copied().for_each(|wait| waits.add_us(wait, earlier.waits.us(wait)));
         SenderSample {
             time_us: a(self.time_us, earlier.time_us),
             waits,
@@ -296,7 +296,7 @@ impl SenderSample {
         let time = |us: u64| (us as f64 * of_time) as u64;
         let data = |count: u64| (count as f64 * of_data) as u64;
         let mut waits = SenderWaits::default();
-        Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, time(self.waits.us(wait))));
+        Wait::ALL.iter().copied().for_each(|wait| waits.add_us(wait, time(self.waits.us(wait))));
         let cpu = |cpu: Cpu| Cpu { run_us: time(cpu.run_us), delay_us: time(cpu.delay_us) };
         SenderSample {
             time_us: time(self.time_us),

@@ -44,7 +44,7 @@ fn mbit(view: &FlowView, time: Nanos) -> f64 {
 
 #[test]
 fn tcp_models_fill_a_clean_link() {
-    for algorithm in Algorithm::ALL {
+    for &algorithm in Algorithm::ALL {
         let link = LinkConfig::new("l", 100 * MBIT, 13 * MS, 325_000);
         let mut world = run(bell(link, vec![Traffic::Tcp(TcpConfig::endless(algorithm))], 30 * SEC));
         let rate = mbit(&world.flow(0), 30 * SEC);

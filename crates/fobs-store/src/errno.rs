@@ -51,7 +51,7 @@ pub(super) fn reason(errno: Errno) -> String {
 }
 
 /// What musl or a locale may say otherwise.
-const REASONS: [(Errno, &str); 25] = [
+const REASONS: &[(Errno, &str)] = &[
     (Errno::ACCESS, "Permission denied"),
     (Errno::BUSY, "Device or resource busy"),
     (Errno::DQUOT, "Disk quota exceeded"),
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn reasons_are_the_words_of_glibc_everywhere() {
-        for (errno, text) in REASONS {
+        for &(errno, text) in REASONS {
             assert_eq!(reason(errno), text);
             if cfg!(target_env = "gnu") {
                 assert_eq!(

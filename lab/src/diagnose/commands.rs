@@ -231,7 +231,7 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         )
     };
     let mut out = BufWriter::new(File::create(&args.out).map_err(failed)?);
-    for (kind, scenario) in signatures::SCENARIOS.into_iter().enumerate() {
+    for (kind, scenario) in signatures::SCENARIOS.iter().enumerate() {
         for index in 0..args.count {
             let seed = args.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) * 64 + kind as u64);
             if let Some(made) = signatures::generate(scenario, args.packets, seed) {

@@ -100,8 +100,8 @@ pub struct SharingArgs {
 }
 
 fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
-    PossibleValuesParser::new(Algorithm::ALL.map(|algorithm| algorithm.name())).try_map(|name| {
-        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or("unknown")
+    PossibleValuesParser::new(Algorithm::ALL.iter().map(|algorithm| algorithm.name())).try_map(|name| {
+        Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name).ok_or("unknown")
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A new rule is one file here and one line in [`check`].
 
+mod arrays;
 mod changes;
 mod circles;
 mod dropped;
@@ -54,6 +55,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     let tree = Tree::read(root)?;
     let mut findings = Vec::new();
     findings.extend(lengths::check(&tree));
+    findings.extend(arrays::check(&tree));
     findings.extend(rooms::check(&tree));
     findings.extend(circles::check(&tree));
     findings.extend(kernel_names::check(&tree));

@@ -347,7 +347,7 @@ fn is_for_display(frame: &[u8]) -> bool {
 }
 
 /// Messages that only tell the user something.
-const FOR_DISPLAY: [&str; 12] = [
+const FOR_DISPLAY: &[&str] = &[
     "notice",
     "deleted",
     "deletions_left",

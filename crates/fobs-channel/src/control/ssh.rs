@@ -49,7 +49,7 @@ const WORDS_WAIT: Duration = Duration::from_millis(300);
 const WORDS_CHARS_SHOWN: usize = 400;
 /// What `ssh` says where an sshd that many log in to drops a connection before it says a word (`MaxStartups`
 /// of sshd_config(5)).
-const DROPPED: [&str; 4] = [
+const DROPPED: &[&str] = &[
     "kex_exchange_identification",
     "Connection reset by peer",
     "Connection closed by",

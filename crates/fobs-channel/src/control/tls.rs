@@ -38,14 +38,14 @@ pub const ALPN: &[u8] = b"fobs/1";
 /// Those that are offered, the preferred one first: a level is the promise that the server's hello names
 /// version 1 and the level's features (protocol 2.6), so a client sends its request with its own hello, a
 /// round trip earlier.
-pub const ALPNS: [&[u8]; 3] = [LEVEL_3.alpn, LEVEL_2.alpn, ALPN];
+pub const ALPNS: &[&[u8]] = &[LEVEL_3.alpn, LEVEL_2.alpn, ALPN];
 /// The label of the exporter that yields the session secret (protocol 3.2).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
 /// How long a handshake may take as a whole, however the peer spreads its bytes.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// How keys are exchanged, the preferred one first: a hybrid that holds against quantum computers too.
 /// Clients send shares for both, so a server of any release answers without another round trip.
-const KEY_EXCHANGES: [&dyn SupportedKxGroup; 2] = [X25519MLKEM768, X25519];
+const KEY_EXCHANGES: &[&dyn SupportedKxGroup] = &[X25519MLKEM768, X25519];
 
 /// Where a client connects.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +90,7 @@ pub fn connect_within(
     let Dialed { host, port, limit, .. } = *dialed;
     let begun = Instant::now();
     let socket = connect_tcp(dialed, cancel)?;
-    let config = client_config(identity, &ALPNS).map_err(|error| unusable_identity(&error))?;
+    let config = client_config(identity, ALPNS).map_err(|error| unusable_identity(&error))?;
     // With raw keys a name proves nothing and none is sent, but the library wants one.
     let name = ServerName::try_from("fobs.invalid").map_err(|error| unusable_identity(&error))?;
     let connection =
@@ -139,7 +139,7 @@ pub fn accept(
     identity: &Identity,
     cancel: &CancelToken,
 ) -> Result<ControlChannel> {
-    accept_as(&ALPNS, socket, began, identity, cancel)
+    accept_as(ALPNS, socket, began, identity, cancel)
 }
 
 /// The same with these application protocols, the preferred one first.
@@ -336,7 +336,7 @@ fn server_config_with(
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    provider_with(&KEY_EXCHANGES)
+    provider_with(KEY_EXCHANGES)
 }
 
 fn provider_with(key_exchanges: &[&'static dyn SupportedKxGroup]) -> Arc<CryptoProvider> {

@@ -14,7 +14,7 @@ pub struct RestrictedRights(pub Rights);
 
 /// Those that have a flag.
 fn flagged() -> impl Iterator<Item = Access> {
-    Access::ALL.into_iter().filter(|access| *access != Access::ReadWrite)
+    Access::ALL.iter().copied().filter(|access| *access != Access::ReadWrite)
 }
 
 /// Whether files may be given something for such a client.

@@ -27,7 +27,7 @@ use sources::{Places, Setting};
 pub use show::run;
 
 /// Options that only the default of `--cc` knows.
-const OF_AUTO: [&str; 2] = ["priority", "deadline"];
+const OF_AUTO: &[&str] = &["priority", "deadline"];
 
 /// Why a command line cannot be run.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ fn parse_with(
 /// The definition of the command line, with a hidden `--no-KEY` for each key: it ignores the default.
 fn definition() -> Command {
     let mut program = Cli::command();
-    for (name, command_name) in keys::COMMANDS {
+    for &(name, command_name) in keys::COMMANDS {
         program = program.mut_subcommand(name, |command| {
             let taken = |long: &str| command.get_arguments().any(|known| known.get_long() == Some(long));
             let without = keys::of(command_name)

@@ -26,7 +26,7 @@ enum Size {
 }
 
 impl Size {
-    const ALL: [Size; 2] = [Size::Wide, Size::Narrow];
+    const ALL: &[Size] = &[Size::Wide, Size::Narrow];
 
     /// Width, SVG units: about the pixels that there are.
     fn width(self) -> f64 {

@@ -94,7 +94,7 @@ fn last_name(word: &str) -> &str {
 pub struct Told([Option<u8>; INFO.len()]);
 
 /// Names of `--info`, and the level of `-v` at which rsync tells of it.
-const INFO: [(&str, u8); 14] = [
+const INFO: &[(&str, u8)] = &[
     ("backup", 2),
     ("copy", 1),
     ("del", 1),
@@ -112,7 +112,7 @@ const INFO: [(&str, u8); 14] = [
 ];
 
 /// Names of `--debug`.
-const DEBUG: [&str; 24] = [
+const DEBUG: &[&str] = &[
     "acl", "backup", "bind", "chdir", "connect", "cmd", "del", "deltasum", "dup", "exit", "filter", "flist",
     "fuzzy", "genr", "hash", "hlink", "iconv", "io", "nstr", "own", "proto", "recv", "send", "time",
 ];
@@ -130,7 +130,7 @@ impl Told {
                 ("none", _) => self.0 = [Some(0); INFO.len()],
                 (_, Some(at)) => self.0[at] = Some(level),
                 (_, None) => {
-                    let known = INFO.map(|(name, _)| name).join(", ");
+                    let known = Vec::from_iter(INFO.iter().map(|(name, _)| *name)).join(", ");
                     return Err(format!("{name:?} is no name of --info; there are {known}, all"));
                 }
             }

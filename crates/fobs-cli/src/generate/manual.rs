@@ -15,7 +15,7 @@ type Term = (&'static str, &'static [&'static str], &'static str);
 /// Pages of commands that call another host and read the configuration.
 const CALLERS: &[&str] = &["cp", "sync", "doctor", "config"];
 
-const ENVIRONMENT: [Term; 6] = [
+const ENVIRONMENT: &[Term] = &[
     (
         "FOBS_OPTION",
         CALLERS,
@@ -32,7 +32,7 @@ const ENVIRONMENT: [Term; 6] = [
     ),
 ];
 
-const FILES: [Term; 5] = [
+const FILES: &[Term] = &[
     ("~/.config/fobs/config.toml", CALLERS, "The user's defaults of options, for all hosts or some."),
     ("/etc/fobs/config.toml", CALLERS, "Those of the host, after the user's."),
     (
@@ -53,8 +53,8 @@ const FILES: [Term; 5] = [
 ];
 
 /// Programs beside ours.
-const RELATED: [(&str, &[&str]); 3] =
-    [("ssh(1)", &["cp", "sync", "doctor"]), ("scp(1)", &["cp"]), ("rsync(1)", &["sync"])];
+const RELATED: &[(&str, &[&str])] =
+    &[("ssh(1)", &["cp", "sync", "doctor"]), ("scp(1)", &["cp"]), ("rsync(1)", &["sync"])];
 
 /// Every page: its name and its roff.
 pub fn pages(visible: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
@@ -87,7 +87,7 @@ fn page(command: &Command, names: &[String]) -> io::Result<Vec<u8>> {
         kept_lines(&after_help).to_writer(&mut text)?;
     }
     exit_status(command).to_writer(&mut text)?;
-    for (heading, terms) in [("ENVIRONMENT", &ENVIRONMENT[..]), ("FILES", &FILES[..])] {
+    for (heading, terms) in [("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)] {
         if let Some(section) = terms_of(command, heading, terms) {
             section.to_writer(&mut text)?;
         }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn terms_are_those_of_pages_that_exist() {
         let program = Cli::command();
-        let pages = ENVIRONMENT.iter().chain(&FILES).flat_map(|(_, pages, _)| *pages);
+        let pages = ENVIRONMENT.iter().chain(FILES).flat_map(|(_, pages, _)| *pages);
         for page in pages.chain(RELATED.iter().flat_map(|(_, pages)| *pages)) {
             assert!(program.find_subcommand(page).is_some(), "{page}");
         }

@@ -113,7 +113,7 @@ mod tests {
         let limited = Summary { deletions_left: 1, ..Summary::default() };
         assert_eq!(exit_code(&Ok(limited.clone())), 25);
         assert_eq!(exit_code(&Ok(Summary { errors: vec![failed], ..limited })), 23);
-        for kind in ErrorKind::ALL {
+        for &kind in ErrorKind::ALL {
             assert_eq!(exit_code(&Err(Error::new(kind, "why"))), kind.exit_code());
         }
     }

@@ -181,7 +181,7 @@ fn a_restriction_needs_its_directory() {
         }
     };
     assert_eq!(server_of(""), Ok(None));
-    for access in Access::ALL {
+    for &access in Access::ALL {
         let flag = match access {
             Access::ReadWrite => String::new(),
             other => format!("--{}", other.name()),

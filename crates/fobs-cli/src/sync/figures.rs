@@ -12,7 +12,7 @@ pub type Human = u8;
 pub struct Kinds([u64; 5]);
 
 /// Their names in a summary, in its order.
-const KINDS: [(&str, &str); 5] = [("reg", "f"), ("dir", "d"), ("link", "L"), ("dev", "D"), ("special", "S")];
+const KINDS: &[(&str, &str)] = &[("reg", "f"), ("dir", "d"), ("link", "L"), ("dev", "D"), ("special", "S")];
 
 impl Kinds {
     /// One more; `letter` is the second of `-i`.

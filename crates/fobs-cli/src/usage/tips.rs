@@ -8,7 +8,7 @@ use crate::args::Cli;
 use crate::spelling::nearest;
 
 /// Options of other programs, and what they are here.
-const OPTIONS: [(&str, &[&str], &str); 3] = [
+const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "cp",
         &["-a", "--archive"],
@@ -19,7 +19,7 @@ const OPTIONS: [(&str, &[&str], &str); 3] = [
 ];
 
 /// Names under which other programs have a subcommand.
-const COMMANDS: [(&str, &str); 4] = [("copy", "cp"), ("scp", "cp"), ("rsync", "sync"), ("mirror", "sync")];
+const COMMANDS: &[(&str, &str)] = &[("copy", "cp"), ("scp", "cp"), ("rsync", "sync"), ("mirror", "sync")];
 
 /// The tip for an error of the parser, if there is one; `command` is the subcommand it is about.
 pub fn of(error: &clap::Error, command: Option<&str>) -> Option<String> {

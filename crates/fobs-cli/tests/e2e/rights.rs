@@ -306,7 +306,7 @@ fn every_option_under_every_restriction_is_as_printed() {
         ("sync", &["-a", "--remove-source-files"], &["list names", LOOK, READ, "delete"]),
     ];
     let case = Case::new("every_option_under_every_restriction_is_as_printed");
-    for access in Access::ALL {
+    for &access in Access::ALL {
         let pipe = Pipe::new(&case, access);
         let all = pushes.iter().map(|it| (false, it)).chain(pulls.iter().map(|it| (true, it)));
         for (back, (verb, options, needs)) in all {

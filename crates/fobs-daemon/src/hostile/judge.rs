@@ -31,7 +31,7 @@ const DIRECTORY: u32 = 0o040_000;
 /// Lines of one case about what changed.
 const LINES_MAX: usize = 5;
 /// What no user may be told: it would be our own fault.
-const OWN_FAULT: [&str; 4] = ["panicked", "report this", "RUST_BACKTRACE", "internal error"];
+const OWN_FAULT: &[&str] = &["panicked", "report this", "RUST_BACKTRACE", "internal error"];
 
 /// A rule that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

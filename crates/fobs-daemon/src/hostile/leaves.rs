@@ -35,10 +35,10 @@ pub(super) enum Kind {
 }
 
 /// Members that hold names, wherever they stand.
-const NAMES: [&str; 10] =
-    ["paths", "names", "link_dest", "path", "directory", "backup", "suffix", "target", "first", "name"];
+const NAMES: &[&str] =
+    &["paths", "names", "link_dest", "path", "directory", "backup", "suffix", "target", "first", "name"];
 /// Members that hold other bytes in base64.
-const BYTES: [&str; 6] = ["object", "entries", "choices", "transfer_id", "key", "holder"];
+const BYTES: &[&str] = &["object", "entries", "choices", "transfer_id", "key", "holder"];
 
 /// All places of a value, the value itself first.
 pub(super) fn places(value: &Value) -> Vec<(Place, Kind)> {

@@ -69,8 +69,7 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// Data of the server that is looked through, bytes: many times what the world holds.
 const KEPT_MAX: usize = 8 << 20;
 /// What a server says all the while, whatever it waits for.
-const DISPLAYED: [&str; 7] =
-    ["standing", "sender_sample", "receiver_sample", "mode", "loss", "way", "remedy"];
+const DISPLAYED: &[&str] = &["standing", "sender_sample", "receiver_sample", "mode", "loss", "way", "remedy"];
 
 /// Whether a session goes on by a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

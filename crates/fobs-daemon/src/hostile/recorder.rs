@@ -26,10 +26,10 @@ const ROOT_VARIABLE: &str = "HOSTILE_RECORD_ROOT";
 /// The bit of a frame's length that marks a record of the lane (protocol 11.2).
 pub(super) const RECORD_BIT: u32 = 1 << 31;
 /// What the client waits for before it goes on.
-const AWAITED: [&str; 8] =
-    ["accept", "expanded", "examined", "decisions", "listing", "complete", "finished", "answer"];
+const AWAITED: &[&str] =
+    &["accept", "expanded", "examined", "decisions", "listing", "complete", "finished", "answer"];
 /// What a client repeats for display: once is enough.
-const REPEATED: [&str; 3] = ["sender_sample", "receiver_sample", "standing"];
+const REPEATED: &[&str] = &["sender_sample", "receiver_sample", "standing"];
 
 /// The sessions that the command line can have: name, and arguments with `SRC`, `FAR` and `BACK` in them.
 const RECORDED: &[(&str, &[&str])] = &[

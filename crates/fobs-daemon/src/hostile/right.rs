@@ -63,7 +63,7 @@ impl Right {
 /// Every right that a key can have.
 pub fn known() -> Vec<Right> {
     let mut rights = Vec::new();
-    for access in Access::ALL {
+    for &access in Access::ALL {
         for part in [true, false] {
             for privileged in [false, true] {
                 let right = Right { access, privileged, part };

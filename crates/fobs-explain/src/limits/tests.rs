@@ -18,7 +18,7 @@ fn waiting(wait: Wait, delayed: u64) -> Trace {
 
 #[test]
 fn every_wait_reaches_a_limit() {
-    for wait in Wait::ALL {
+    for &wait in Wait::ALL {
         let trace = waiting(wait, 0);
         let budget = Budget::of(&intervals(&trace.journal));
         assert!((budget.total() - 3.0).abs() < 1e-6, "{wait:?} is lost: {} of 3 s", budget.total());
@@ -29,7 +29,7 @@ fn every_wait_reaches_a_limit() {
 
 #[test]
 fn every_stage_has_exactly_one_limit() {
-    for (kind, delayed) in PathKind::ALL.into_iter().flat_map(|kind| [(kind, 0), (kind, 50)]) {
+    for (kind, delayed) in PathKind::ALL.iter().copied().flat_map(|kind| [(kind, 0), (kind, 50)]) {
         let trace = waiting(Wait::Pacer, delayed);
         let mut facts = Facts::of(&trace);
         facts.path.kind = kind;
@@ -68,7 +68,7 @@ fn no_rate_of_a_path_is_below_what_it_delivered() {
             s.bytes_acked = s.bytes_sent;
         }
     });
-    for kind in PathKind::ALL {
+    for &kind in PathKind::ALL {
         let mut facts = Facts::of(&trace);
         facts.path.kind = kind;
         facts.before = Some(facts.path);

@@ -117,7 +117,7 @@ pub enum Delta {
 
 impl Delta {
     /// All, in the order of their names' list.
-    pub const ALL: [Delta; 3] = [Delta::Auto, Delta::Always, Delta::Never];
+    pub const ALL: &[Delta] = &[Delta::Auto, Delta::Always, Delta::Never];
 
     /// Its name in `--delta`.
     pub const fn name(self) -> &'static str {

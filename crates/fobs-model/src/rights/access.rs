@@ -16,7 +16,7 @@ pub enum Access {
 }
 
 /// The table. docs/security.md prints it, and a test compares the two.
-const TABLE: [(Action, [bool; 4]); Action::ALL.len()] = {
+const TABLE: [(Action, [bool; Access::ALL.len()]); Action::ALL.len()] = {
     const YES: bool = true;
     const NO: bool = false;
     // In the order of `Access::ALL`.
@@ -49,7 +49,7 @@ const _: () = {
 
 impl Access {
     /// All, in the order of the table's columns.
-    pub const ALL: [Access; 4] = [Access::ReadOnly, Access::ReadWrite, Access::WriteOnly, Access::AppendOnly];
+    pub const ALL: &[Access] = &[Access::ReadOnly, Access::ReadWrite, Access::WriteOnly, Access::AppendOnly];
 
     /// The option that gives it, in a line of authorized keys; with two dashes, of `fobs server --restrict`.
     pub const fn name(self) -> &'static str {
@@ -73,7 +73,7 @@ impl Access {
 
     /// The one with this name.
     pub fn from_name(name: &[u8]) -> Option<Access> {
-        Access::ALL.into_iter().find(|access| access.name().as_bytes() == name)
+        Access::ALL.iter().copied().find(|access| access.name().as_bytes() == name)
     }
 
     /// Whether its client may do that.

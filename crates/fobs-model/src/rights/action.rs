@@ -35,7 +35,7 @@ pub enum Action {
 
 impl Action {
     /// All, in the order of the table.
-    pub const ALL: [Action; 14] = [
+    pub const ALL: &[Action] = &[
         Action::List,
         Action::Look,
         Action::Read,

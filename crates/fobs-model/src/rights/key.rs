@@ -24,8 +24,8 @@ impl Rights {
     /// `Usage` for privileges of who chooses nothing about what is stored.
     pub fn with_privileges(self, privileges: Privileges) -> Result<Rights> {
         if privileges == Privileges::OfTheUser && !self.access.allows(Action::SetStamps) {
-            let usable = Access::ALL.map(|it| it.allows(Action::SetStamps).then(|| it.name()));
-            let usable: Vec<_> = usable.into_iter().flatten().collect();
+            let usable = Access::ALL.iter().filter(|access| access.allows(Action::SetStamps));
+            let usable: Vec<_> = usable.map(|access| access.name()).collect();
             let message = format!(
                 "privileged is about what files are given; it needs {}, not {}",
                 usable.join(" or "),

@@ -14,7 +14,7 @@ use std::time::Duration;
 const GAMMA: f64 = 0.5;
 /// Packets to keep queued, up to a rate. The authors set it by hand for each capacity; these are 2 ms or
 /// more of the rate up to 1 Gbit/s, which is well above the noise of hosts.
-const ALPHAS: [(Rate, f64); 3] = [
+const ALPHAS: &[(Rate, f64)] = &[
     (Rate::bits_per_second(30_000_000), 8.0),
     (Rate::bits_per_second(300_000_000), 50.0),
     (Rate::bits_per_second(u64::MAX), 200.0),

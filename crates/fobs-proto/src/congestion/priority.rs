@@ -17,7 +17,7 @@ pub enum Priority {
 
 impl Priority {
     /// All of them.
-    pub const ALL: [Priority; 3] = [Priority::Scavenger, Priority::Fair, Priority::Greedy];
+    pub const ALL: &[Priority] = &[Priority::Scavenger, Priority::Fair, Priority::Greedy];
 
     /// As `--priority` spells it.
     pub fn name(self) -> &'static str {
@@ -53,7 +53,7 @@ impl FromStr for Priority {
     type Err = UnknownPriority;
 
     fn from_str(name: &str) -> Result<Priority, UnknownPriority> {
-        let known = Priority::ALL.into_iter().find(|priority| priority.name() == name);
+        let known = Priority::ALL.iter().copied().find(|priority| priority.name() == name);
         known.ok_or_else(|| UnknownPriority(name.to_owned()))
     }
 }

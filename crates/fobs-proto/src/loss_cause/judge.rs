@@ -24,8 +24,8 @@ pub enum JudgeMethod {
 
 impl JudgeMethod {
     /// All methods.
-    pub const ALL: [JudgeMethod; 4] =
-        [JudgeMethod::Off, JudgeMethod::Paper, JudgeMethod::Signature, JudgeMethod::On];
+    pub const ALL: &[JudgeMethod] =
+        &[JudgeMethod::Off, JudgeMethod::Paper, JudgeMethod::Signature, JudgeMethod::On];
 
     /// One line of help.
     pub fn summary(self) -> &'static str {
@@ -63,7 +63,7 @@ impl FromStr for JudgeMethod {
     type Err = UnknownMethod;
 
     fn from_str(name: &str) -> Result<JudgeMethod, UnknownMethod> {
-        let known = JudgeMethod::ALL.into_iter().find(|method| method.name() == name);
+        let known = JudgeMethod::ALL.iter().copied().find(|method| method.name() == name);
         known.ok_or_else(|| UnknownMethod(name.to_owned()))
     }
 }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn methods_are_named_and_read() {
-        for method in JudgeMethod::ALL {
+        for &method in JudgeMethod::ALL {
             assert_eq!(method.to_string().parse(), Ok(method));
         }
         let error = "maybe".parse::<JudgeMethod>().expect_err("no such method");

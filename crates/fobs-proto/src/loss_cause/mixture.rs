@@ -43,7 +43,7 @@ pub enum Group {
 
 impl Group {
     /// All groups, in the order of the priors of [`Mixture::new`].
-    pub const ALL: [Group; 3] = [Group::Receiver, Group::Network, Group::Mixed];
+    pub const ALL: &[Group] = &[Group::Receiver, Group::Network, Group::Mixed];
 
     /// Lower-case name, as in model files.
     pub fn name(self) -> &'static str {
@@ -159,14 +159,14 @@ impl Mixture {
     ///
     /// [`ModelError`] if the numbers are not a valid model.
     pub fn new(
-        priors: [f64; 3],
+        priors: [f64; Group::ALL.len()],
         residual: Residual,
         sub_causes: Vec<SubCause>,
     ) -> Result<Mixture, ModelError> {
         let total = |group: Group| -> f64 {
             sub_causes.iter().filter(|sub| sub.group == group).map(|sub| sub.share).sum()
         };
-        let totals = Group::ALL.map(total);
+        let totals: [f64; Group::ALL.len()] = std::array::from_fn(|place| total(Group::ALL[place]));
         if sub_causes.len() > SUB_CAUSES_MAX || !(totals[0] > 0.0 && totals[1] > 0.0) {
             return Err(ModelError::SubCauses);
         }
@@ -198,7 +198,7 @@ impl Mixture {
     /// Computes the probabilities for a window's features.
     pub fn diagnose(&self, features: &Features) -> Diagnosis {
         let (values, covariates) = (features.values(), features.covariates());
-        let mut groups = [f64::NEG_INFINITY; 3];
+        let mut groups = [f64::NEG_INFINITY; Group::ALL.len()];
         let mut best = (f64::NEG_INFINITY, 0);
         for (index, sub) in self.sub_causes.iter().enumerate() {
             let log_density = self.log_density(index, &values, &covariates);

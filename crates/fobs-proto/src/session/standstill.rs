@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn no_state_of_a_sender_holds_the_clock_back() {
         let end = Some((5 + 8) * 5);
-        for wait in Wait::ALL {
+        for &wait in Wait::ALL {
             let excuse = Excuse::of_sender(wait, OwnEnd::Files);
             assert_eq!((excuse, ends(excuse)), (None, end), "{}", wait.name());
             let excuse = Excuse::of_sender(wait, OwnEnd::Stream);

@@ -30,7 +30,7 @@ pub enum Wait {
 
 impl Wait {
     /// Every reason, in the order of [`WaitTimes`].
-    pub const ALL: [Wait; 10] = [
+    pub const ALL: &[Wait] = &[
         Wait::Cap,
         Wait::Drain,
         Wait::Deadline,
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn each_wait_has_a_place_and_a_name_of_its_own() {
         let mut times = WaitTimes::default();
-        for (place, wait) in Wait::ALL.into_iter().enumerate() {
+        for (place, wait) in Wait::ALL.iter().copied().enumerate() {
             times[wait] += Duration::from_secs(1 << place);
         }
         assert_eq!(times.total(), Duration::from_secs((1 << Wait::ALL.len()) - 1));

@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn each_kind_is_bounded_and_its_cells_differ() {
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             for seed in 0..50 {
-                let cell = draw_kind(*kind, seed);
+                let cell = draw_kind(kind, seed);
                 assert!((5e6..=1e9).contains(&(cell.rate as f64)), "{}: {cell}", kind.name());
                 assert!(cell.queue >= 10 * PACKET && cell.ideal() <= 41 * SEC, "{}: {cell}", kind.name());
             }
-            assert_eq!(draw_kind(*kind, 7), draw_kind(*kind, 7));
-            assert_ne!(draw_kind(*kind, 7).to_string(), draw_kind(*kind, 8).to_string());
+            assert_eq!(draw_kind(kind, 7), draw_kind(kind, 7));
+            assert_ne!(draw_kind(kind, 7).to_string(), draw_kind(kind, 8).to_string());
         }
     }
 }

@@ -354,10 +354,11 @@ fn fobs(table: &Table, flow: &FlowTable) -> Result<FobsConfig> {
 
 fn tcp(table: &Table, flow: &FlowTable) -> Result<TcpConfig> {
     let cc = flow.cc.as_deref().unwrap_or("cubic");
-    let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == cc).ok_or_else(|| {
-        let names = Algorithm::ALL.map(Algorithm::name).join(", ");
-        table.refuse("cc", format!("there is no {cc:?}; there are {names}"))
-    })?;
+    let algorithm =
+        Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == cc).ok_or_else(|| {
+            let names = Vec::from_iter(Algorithm::ALL.iter().map(|algorithm| algorithm.name())).join(", ");
+            table.refuse("cc", format!("there is no {cc:?}; there are {names}"))
+        })?;
     let endless = TcpConfig::endless(algorithm);
     Ok(TcpConfig {
         bytes: flow.size_mb.map(|mb| table.megabytes("size_mb", mb, 1e12)).transpose()?,

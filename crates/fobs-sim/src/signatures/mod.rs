@@ -25,7 +25,7 @@ const LOSS_RATES: std::ops::Range<f64> = 5e-5..0.3;
 const DRAWS_MAX: usize = 60;
 
 /// The kinds, by their names in files of windows.
-pub const SCENARIOS: [&str; 20] = [
+pub const SCENARIOS: &[&str] = &[
     "poisson",
     "poisson_gso",
     "onoff",
@@ -50,7 +50,7 @@ pub const SCENARIOS: [&str; 20] = [
 
 /// One window of `packets` packets of a scenario; `None` if there is no scenario of that name.
 pub fn generate(scenario: &str, packets: u32, seed: u64) -> Option<Window> {
-    let scenario = SCENARIOS.into_iter().find(|name| *name == scenario)?;
+    let scenario = SCENARIOS.iter().copied().find(|name| *name == scenario)?;
     let mut random = Rng::new(seed);
     let mut signature = Signature::clean(packets);
     for _ in 0..DRAWS_MAX {

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn every_scenario_loses_packets_and_the_seed_decides_which() {
-    for (index, scenario) in SCENARIOS.into_iter().enumerate() {
+    for (index, scenario) in SCENARIOS.iter().enumerate() {
         let seed = 900 + index as u64;
         let window = generate(scenario, 10_000, seed).expect("a scenario");
         assert!(window.signature.lost() > 0, "{scenario}, seed {seed}");

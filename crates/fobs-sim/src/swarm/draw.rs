@@ -358,7 +358,7 @@ fn draw_neighbours(rng: &mut Rng, config: &mut Config, rate: u64) {
     config.hosts.push(HostConfig::ideal("s1"));
     config.hosts.push(HostConfig::ideal("r1"));
     if happens(rng, 30) {
-        let algorithm = rng.pick(&Algorithm::ALL);
+        let algorithm = rng.pick(Algorithm::ALL);
         config.flows.push(FlowConfig::new("tcp", "s1", "r1", Traffic::Tcp(TcpConfig::endless(algorithm))));
     }
     if happens(rng, 30) {

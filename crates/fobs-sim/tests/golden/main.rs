@@ -72,7 +72,7 @@ enum Contestant {
 
 impl Contestant {
     fn all() -> Vec<Contestant> {
-        let tcp = Algorithm::ALL.map(Contestant::Tcp);
+        let tcp = Algorithm::ALL.iter().copied().map(Contestant::Tcp);
         CongestionControl::ALL.map(Contestant::Fobs).into_iter().chain(tcp).collect()
     }
 

@@ -39,7 +39,7 @@ pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 /// The extended attribute that holds the ACL that a directory gives to what is made in it.
 pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 /// The namespaces of the other extended attributes; `system.` has the kernel's own.
-const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+const NAMESPACES: &[&[u8]] = &[b"user.", b"trusted.", b"security."];
 
 /// What the transfer keeps of a file beside content, mode and time. A part that is not kept is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

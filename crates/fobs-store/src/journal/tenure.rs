@@ -19,7 +19,7 @@ const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// File systems whose state in memory has a directory in sysfs: made with the first of their mounts, and gone
 /// with the last.
-const IN_SYSFS: [&str; 3] = ["ext4", "xfs", "f2fs"];
+const IN_SYSFS: &[&str] = &["ext4", "xfs", "f2fs"];
 
 /// The boot and the state of its file system that a file is in; zeros if unknown.
 pub(super) fn tenure(file: &OwnedFd) -> Boot {

@@ -25,7 +25,7 @@ pub enum Awaited {
 impl Awaited {
     /// All of them.
     #[cfg(test)]
-    pub const ALL: [Awaited; 4] = [Awaited::Paths, Awaited::Answer, Awaited::Stored, Awaited::Entries];
+    pub const ALL: &[Awaited] = &[Awaited::Paths, Awaited::Answer, Awaited::Stored, Awaited::Entries];
 }
 
 /// A wait for messages. What the channel waited for before it is over.

@@ -22,7 +22,7 @@ fn receivers() -> Vec<Window> {
 /// Generated windows of every scenario, `each` of a kind.
 fn networks(each: u64, packets: u32, seed: u64) -> Vec<Window> {
     let make = |scenario| (0..each).filter_map(move |i| generate(scenario, packets, seed + 977 * i));
-    SCENARIOS.into_iter().flat_map(make).collect()
+    SCENARIOS.iter().copied().flat_map(make).collect()
 }
 
 fn congestion(windows: &[Window]) -> Vec<Window> {

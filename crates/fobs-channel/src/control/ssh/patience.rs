@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// How often is looked; silence is counted in these steps.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// With one of these set, ssh may ask in a window.
-const WINDOW_VARIABLES: [&str; 3] = ["SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"];
+const WINDOW_VARIABLES: &[&str] = &["SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"];
 
 /// How long to wait for the other side.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use fobs_model::options::Privileges;
 use fobs_model::rights::{Access, Rights};
 
 /// What may stand there beside an access, as it is written, and what it says.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: &[(&str, &str)] = &[
     ("privileged", "files may get owners, set-id bits, devices and any attributes"),
     ("path=\"sub/dir\"", "only there; may be given more than once"),
     ("sessions=N", "at most N copies at once"),
@@ -17,7 +17,7 @@ const OTHERS: [(&str, &str); 5] = [
 
 /// The options that may stand before a key, as they are written, each with what it lets the key do.
 pub fn key_options() -> impl Iterator<Item = (&'static str, &'static str)> {
-    Access::ALL.into_iter().map(|access| (access.name(), access.summary())).chain(OTHERS)
+    Access::ALL.iter().copied().map(|access| (access.name(), access.summary())).chain(OTHERS.iter().copied())
 }
 
 /// Length of the options: up to the first white space outside quotes.
@@ -52,7 +52,7 @@ pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), Strin
             None => {
                 let named = Access::from_name(option.name).ok_or_else(|| unknown(option.name))?;
                 if access.replace(named).is_some() {
-                    let names = listed(Access::ALL.map(Access::name).into_iter());
+                    let names = listed(Access::ALL.iter().map(|access| access.name()));
                     return Err(format!("{names} exclude each other; keep one"));
                 }
             }

@@ -24,7 +24,7 @@ fn line_of(options: &str) -> std::result::Result<KeyLine, String> {
 #[test]
 fn a_key_may_only_read_by_default() {
     assert_eq!(one("").unwrap(), Rights::new(Access::ReadOnly));
-    for access in Access::ALL {
+    for &access in Access::ALL {
         assert_eq!(one(access.name()).unwrap(), Rights::new(access), "{}", access.name());
     }
 }

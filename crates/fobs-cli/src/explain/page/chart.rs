@@ -103,7 +103,7 @@ impl Chart {
                         @for curve in &curves { (key(curve.colour, curve.name)) }
                         span.unit { (values.name) }
                     }
-                    @for size in Size::ALL { (self.plot(size, end, &values)) }
+                    @for &size in Size::ALL { (self.plot(size, end, &values)) }
                 }
             }
         }

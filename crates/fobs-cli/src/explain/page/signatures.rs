@@ -42,7 +42,7 @@ pub(super) fn map(windows: &[At<LossWindow>]) -> Markup {
                     "Each column is a window of packets with losses. "
                     "The stronger a cell's colour, the more was lost."
                 }
-                @for size in Size::ALL { (drawing(size, &columns)) }
+                @for &size in Size::ALL { (drawing(size, &columns)) }
             }
         }
     }

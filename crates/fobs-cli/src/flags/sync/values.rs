@@ -61,7 +61,7 @@ fn deltas() -> Vec<(&'static str, &'static str)> {
         Delta::Always => "wherever the destination has a file of that name",
         Delta::Never => "never: changed files are sent whole",
     };
-    Delta::ALL.into_iter().map(|delta| (delta.name(), why(delta))).collect()
+    Delta::ALL.iter().copied().map(|delta| (delta.name(), why(delta))).collect()
 }
 
 /// The others.
@@ -82,7 +82,7 @@ pub const VALUES: &[Row] = &[
         "delta",
         "WHEN",
         Takes::OneOf(deltas, |it, name| {
-            let known = Delta::ALL.into_iter().find(|delta| delta.name() == name);
+            let known = Delta::ALL.iter().copied().find(|delta| delta.name() == name);
             it.sync.choices.delta = known.ok_or_else(|| "give auto, always or never".to_owned())?;
             Ok(())
         }),

@@ -103,7 +103,7 @@ fn done_has_every_figure() {
 
 #[test]
 fn no_event_follows_failed() {
-    for kind in ErrorKind::ALL {
+    for &kind in ErrorKind::ALL {
         let json = Json::new(Vec::new());
         json.finish(&Err(Error::new(kind, "why")), None).expect("a vector takes everything");
         json.event(Event::Notice("too late".to_owned()));

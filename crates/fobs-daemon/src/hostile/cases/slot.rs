@@ -14,10 +14,10 @@ use super::vocabulary::{Vocabulary, text};
 
 /// Messages that decide nothing, or the same in every session: their members are tried in two sessions, and
 /// sent as they are in all.
-const DISPLAYED: [&str; 7] =
-    ["hello", "sender_sample", "receiver_sample", "standing", "way", "finished", "complete"];
+const DISPLAYED: &[&str] =
+    &["hello", "sender_sample", "receiver_sample", "standing", "way", "finished", "complete"];
 /// The sessions in which they are.
-const DISPLAYING: [&str; 2] = ["push", "pull"];
+const DISPLAYING: &[&str] = &["push", "pull"];
 
 /// A place of a session, with a change for each value that is tried there.
 #[derive(Debug)]

@@ -164,9 +164,9 @@ fn controllers() -> Vec<(&'static str, &'static str)> {
 }
 
 fn priorities() -> Vec<(&'static str, &'static str)> {
-    Priority::ALL.map(|priority| (priority.name(), priority.summary())).to_vec()
+    Priority::ALL.iter().map(|priority| (priority.name(), priority.summary())).collect()
 }
 
 fn methods() -> Vec<(&'static str, &'static str)> {
-    JudgeMethod::ALL.map(|method| (method.name(), method.summary())).to_vec()
+    JudgeMethod::ALL.iter().map(|method| (method.name(), method.summary())).collect()
 }

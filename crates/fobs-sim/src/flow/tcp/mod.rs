@@ -53,7 +53,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 4] = [Algorithm::Reno, Algorithm::Cubic, Algorithm::HighSpeed, Algorithm::Bbr];
+    pub const ALL: &[Algorithm] = &[Algorithm::Reno, Algorithm::Cubic, Algorithm::HighSpeed, Algorithm::Bbr];
 
     /// Name, as Linux has it.
     pub fn name(self) -> &'static str {

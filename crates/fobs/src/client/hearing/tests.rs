@@ -115,7 +115,7 @@ fn ends_of(awaited: Awaited, place: &Path, options: &TransferOptions) -> Vec<(St
 
 #[test]
 fn a_silent_server_ends_every_wait_of_a_client() {
-    let ends = Awaited::ALL.map(|awaited| {
+    let ends = Vec::from_iter(Awaited::ALL.iter().map(|&awaited| {
         std::thread::spawn(move || {
             let place = tempfile::tempdir().expect("a directory");
             let options = silent_program(place.path());
@@ -123,7 +123,7 @@ fn a_silent_server_ends_every_wait_of_a_client() {
             let ends = ends_of(awaited, place.path(), &options);
             (ends, began.elapsed())
         })
-    });
+    }));
     for ended in ends {
         let (ends, took) = ended.join().expect("it ends");
         for (what, error) in &ends {

@@ -39,7 +39,7 @@ fn a_first_call_that_fails_is_not_repeated() {
 
 #[test]
 fn errors_that_no_connection_mends_are_not_repeated() {
-    for kind in ErrorKind::ALL {
+    for &kind in ErrorKind::ALL {
         let error = Error::new(kind, "why");
         let mends = matches!(
             kind,

@@ -54,14 +54,14 @@ fn shake(client: &mut Connection, server: &mut Connection) -> (&'static str, Han
 fn keys_are_exchanged_as_both_ends_can_and_in_one_round_trip() {
     let hybrid = "X25519MLKEM768";
     for (client, server, group) in [
-        (&KEY_EXCHANGES[..], &KEY_EXCHANGES[..], hybrid),
+        (KEY_EXCHANGES, KEY_EXCHANGES, hybrid),
         // 0.2.0 has the hybrid, goes by its client's preference, and as a client sends no share for it.
-        (&KEY_EXCHANGES, &RELEASE_0_2, hybrid),
-        (&RELEASE_0_2, &KEY_EXCHANGES, "X25519"),
+        (KEY_EXCHANGES, &RELEASE_0_2, hybrid),
+        (&RELEASE_0_2, KEY_EXCHANGES, "X25519"),
         // Programs of others.
-        (&KEY_EXCHANGES, &[X25519], "X25519"),
-        (&[X25519], &KEY_EXCHANGES, "X25519"),
-        (&[X25519MLKEM768], &KEY_EXCHANGES, hybrid),
+        (KEY_EXCHANGES, &[X25519], "X25519"),
+        (&[X25519], KEY_EXCHANGES, "X25519"),
+        (&[X25519MLKEM768], KEY_EXCHANGES, hybrid),
     ] {
         let (mut ours, mut theirs) = connections(client, server);
         let (chosen, kind, flights) = shake(&mut ours, &mut theirs);
@@ -104,7 +104,7 @@ fn a_channel_renews_its_keys_as_often_as_it_is_asked() {
 #[test]
 fn a_renewal_replaces_the_keys_of_both_directions() {
     let counts = |renews: bool| {
-        let (mut client, mut server) = connections(&KEY_EXCHANGES, &KEY_EXCHANGES);
+        let (mut client, mut server) = connections(KEY_EXCHANGES, KEY_EXCHANGES);
         shake(&mut client, &mut server);
         for _ in 0..5 {
             server.writer().write_all(b"before").unwrap();
