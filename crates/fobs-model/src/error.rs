@@ -184,6 +184,15 @@ impl Error {
         Error { kind, message: message.into(), busy: None }
     }
 
+    /// Whether it says that what was named is not there: neither that it cannot be looked at, nor that a disk
+    /// or a limit is in the way. A server says so by the words of its C library, whose locale is never set.
+    pub fn says_missing(&self) -> bool {
+        // The reason follows the name, whose last quote is the last one before it: a name may hold any words.
+        let reason = self.message.rfind("': ").map_or("", |at| &self.message[at + 3..]);
+        self.kind == ErrorKind::NoSource
+            && (reason.starts_with("No such file or directory") || reason.starts_with("Not a directory"))
+    }
+
     /// Whether the other host or the destination was only busy.
     pub fn busy(&self) -> Option<Busy> {
         self.busy
@@ -210,3 +219,22 @@ impl std::error::Error for Error {}
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_missing() {
+        let says =
+            |kind, reason: &str| Error::new(kind, format!("h: cannot read 'a': {reason}")).says_missing();
+        for reason in ["No such file or directory", "Not a directory; look at it"] {
+            assert!(says(ErrorKind::NoSource, reason) && !says(ErrorKind::Denied, reason), "{reason}");
+        }
+        for reason in ["Permission denied", "Too many open files", "Input/output error", ""] {
+            assert!(!says(ErrorKind::NoSource, reason), "{reason}");
+        }
+        let named = "cannot read 'x': No such file or directory': Permission denied";
+        assert!(!Error::new(ErrorKind::NoSource, named).says_missing());
+    }
+}

@@ -5,6 +5,12 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::listing::Entry;
 use fobs_model::message::Bytes;
 use fobs_model::message::files::FileRequest;
+#[cfg(test)]
+use fobs_model::message::files::WireEntry;
+use fobs_model::text::{printable, show};
+
+/// Letters of a wrong name that are shown.
+const SHOWN_MAX: usize = 200;
 
 impl Call<'_> {
     /// See [`Session::list`](super::Session::list).
@@ -13,7 +19,7 @@ impl Call<'_> {
     /// Its.
     pub fn list(self, name: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
         let path = self.named(name.as_ref());
-        self.ask(&FileRequest::List { path, links: false })
+        self.ask(&FileRequest::List { path, links: false }).and_then(listed)
     }
 
     /// See [`Session::stat`](super::Session::stat).
@@ -40,7 +46,7 @@ impl Call<'_> {
     /// Its.
     pub fn list_links(self, name: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
         let path = self.named(name.as_ref());
-        self.ask(&FileRequest::List { path, links: true })
+        self.ask(&FileRequest::List { path, links: true }).and_then(listed)
     }
 
     /// See [`Session::walk`](super::Session::walk).
@@ -49,7 +55,7 @@ impl Call<'_> {
     /// Its.
     pub fn walk(self, name: impl AsRef<[u8]>, depth: u32) -> Result<Vec<Entry>> {
         let path = self.named(name.as_ref());
-        self.ask(&FileRequest::Walk { path, depth })
+        self.ask(&FileRequest::Walk { path, depth }).and_then(walked)
     }
 
     /// See [`Session::rename`](super::Session::rename).
@@ -86,7 +92,8 @@ impl Call<'_> {
     pub fn exists(self, name: impl AsRef<[u8]>) -> Result<bool> {
         match self.stat(name) {
             Ok(_) => Ok(true),
-            Err(error) if error.kind == ErrorKind::NoSource => Ok(false),
+            // What may not be looked at may well be there.
+            Err(error) if error.says_missing() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -147,4 +154,45 @@ fn one(found: Vec<Entry>) -> Result<Entry> {
         let message = "the server says nothing of the name; install the same version on both sides";
         Error::new(ErrorKind::Protocol, message)
     })
+}
+
+/// A listing, whose names are of one component: callers put them behind paths of their own.
+fn listed(entries: Vec<Entry>) -> Result<Vec<Entry>> {
+    checked(entries, |name| is_component(name) && !name.contains(&b'/'))
+}
+
+/// What lies below a directory, by paths that lead nowhere else, of any length.
+fn walked(entries: Vec<Entry>) -> Result<Vec<Entry>> {
+    checked(entries, |name| name.split(|&byte| byte == b'/').all(is_component))
+}
+
+fn is_component(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.contains(&0)
+}
+
+fn checked(entries: Vec<Entry>, is_below: impl Fn(&[u8]) -> bool) -> Result<Vec<Entry>> {
+    let Some(wrong) = entries.iter().find(|entry| !is_below(&entry.name)) else { return Ok(entries) };
+    let shown = printable(&show(&wrong.name), SHOWN_MAX);
+    let message =
+        format!("the server lists the name '{shown}', which leads out of the directory; do not trust it");
+    Err(Error::new(ErrorKind::Protocol, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_of_a_directory_are_refused() {
+        let named = |name: &[u8]| vec![Entry::from(WireEntry::named(name.to_vec()))];
+        for name in [&b"a"[..], b"...", b"a\xff", b" ", b"~"] {
+            assert!(listed(named(name)).is_ok() && walked(named(name)).is_ok(), "{name:?}");
+        }
+        for name in [&b""[..], b".", b"..", b"/etc", b"../x", b"a/../../x", b"a//b", b"a/", b"a\0"] {
+            for refused in [listed(named(name)), walked(named(name))] {
+                assert_eq!(refused.expect_err("it leads out").kind, ErrorKind::Protocol, "{name:?}");
+            }
+        }
+        assert!(walked(named(b"a/b")).is_ok() && listed(named(b"a/b")).is_err());
+    }
 }
