@@ -1,6 +1,7 @@
 //! Sources and destinations as text: `host:path`, `ssh://`, `fobs://`, a local path, or `-`.
 //!
-//! The rules are those of scp. Paths are raw bytes.
+//! The rules are those of scp. Paths are raw bytes. `fobs+ssh://` and `fobsssh://` are what fsspec has for
+//! ssh: their path begins at the root.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,7 +20,7 @@ pub fn parse(argument: &OsStr) -> Result<Location> {
         b"" => Err("the name is empty; give a path or host:path".to_owned()),
         b"-" => return Ok(Location::Stdio),
         _ => match (scheme(bytes), foreign(bytes), host_colon(bytes)) {
-            (Some((carrier, rest)), ..) => url(carrier, rest),
+            (Some((carrier, begin, rest)), ..) => url(carrier, begin, rest),
             (None, Some(refusal), _) => Err(refusal),
             (None, None, Some(colon)) => host_and_path(&bytes[..colon], &bytes[colon + 1..]),
             (None, None, None) => return Ok(Location::Local(PathBuf::from(argument))),
@@ -135,11 +136,25 @@ pub fn same_host(a: &Remote, b: &Remote) -> bool {
     (a.carrier, &a.user, &a.host, a.port) == (b.carrier, &b.user, &b.host, b.port)
 }
 
-/// The carrier of a URL's scheme, and the text after `://`.
-fn scheme(bytes: &[u8]) -> Option<(Carrier, &[u8])> {
-    const SCHEMES: &[(&[u8], Carrier)] =
-        &[(b"ssh://", Carrier::Ssh), (b"scp://", Carrier::Ssh), (b"fobs://", Carrier::Daemon)];
-    SCHEMES.iter().find_map(|(prefix, carrier)| Some((*carrier, bytes.strip_prefix(*prefix)?)))
+/// Where the path of a URL begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// Where the user's names do.
+    Home,
+    /// At the root.
+    Root,
+}
+
+/// The carrier of a URL's scheme, where its path begins, and the text after `://`.
+fn scheme(bytes: &[u8]) -> Option<(Carrier, Begin, &[u8])> {
+    const SCHEMES: &[(&[u8], Carrier, Begin)] = &[
+        (b"ssh://", Carrier::Ssh, Begin::Home),
+        (b"scp://", Carrier::Ssh, Begin::Home),
+        (b"fobs://", Carrier::Daemon, Begin::Home),
+        (b"fobs+ssh://", Carrier::Ssh, Begin::Root),
+        (b"fobsssh://", Carrier::Ssh, Begin::Root),
+    ];
+    SCHEMES.iter().find_map(|(prefix, carrier, begin)| Some((*carrier, *begin, bytes.strip_prefix(*prefix)?)))
 }
 
 /// Why a URL of another program, or a password in front of the host, is none of ours.
@@ -223,7 +238,7 @@ fn host_and_path(authority: &[u8], path: &[u8]) -> std::result::Result<Remote, S
 }
 
 /// Parses `[user@]host[:port][/path]`, the text after the scheme.
-fn url(carrier: Carrier, rest: &[u8]) -> std::result::Result<Remote, String> {
+fn url(carrier: Carrier, begin: Begin, rest: &[u8]) -> std::result::Result<Remote, String> {
     let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
     let (authority, path) = (&rest[..slash], rest.get(slash + 1..).unwrap_or_default());
     let (user, host_port) = split_user(authority);
@@ -232,7 +247,11 @@ fn url(carrier: Carrier, rest: &[u8]) -> std::result::Result<Remote, String> {
     let (user, path) = match (carrier, user) {
         (Carrier::Ssh, user) => {
             let user = user.map(|user| checked_user(percent_decode(user)?)).transpose()?;
-            (user, below_home(path))
+            let path = match begin {
+                Begin::Home => below_home(path),
+                Begin::Root => [b"/", &path[leading_slashes(&path)..]].concat(),
+            };
+            (user, path)
         }
         (Carrier::Daemon, None) => (None, path[leading_slashes(&path)..].to_vec()),
         (Carrier::Daemon, Some(_)) => {
