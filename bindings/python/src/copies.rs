@@ -1,7 +1,7 @@
 //! Copies without a session.
 
 use crate::job::Job;
-use crate::named::{Named, Paths, with};
+use crate::named::{Named, Paths, from_root, with};
 use crate::values::summary;
 use fobs::filter::{Action, Filter};
 use fobs::options::sync::{Compare, Delete, Enter, SyncOptions, SyncRules};
@@ -24,7 +24,10 @@ pub(crate) fn copy(
     sync: Option<(bool, bool, bool, Paths)>,
 ) -> Job {
     let made: Result<_> = (|| {
-        let parse = |text: &Vec<u8>| location::parse(OsStr::from_bytes(text));
+        let parse = |text: &Vec<u8>| match location::parse(OsStr::from_bytes(text))? {
+            Location::Local(path) => Ok(Location::Local(from_root(path))),
+            elsewhere => Ok(elsewhere),
+        };
         let sources = sources.iter().map(parse).collect::<Result<Vec<Location>>>()?;
         let destination = parse(&destination)?;
         location::check_route(&sources, &destination)?;

@@ -2,7 +2,7 @@
 
 use crate::job::{Job, Tools};
 use crate::lent::{Cursor, Growing, Lent, Use};
-use crate::named::{Named, Paths, with};
+use crate::named::{Named, Paths, from_root, with};
 use crate::parts::{Expected, Part};
 use crate::queue::{Queue, spawn};
 use crate::values::{Value, summary};
@@ -94,12 +94,12 @@ impl Core {
     }
 
     fn put(&self, sources: Paths, name: Vec<u8>, options: Named) -> Job {
-        let sources: Vec<PathBuf> = sources.into_iter().map(path_of).collect();
+        let sources: Vec<PathBuf> = sources.into_iter().map(path_of).map(from_root).collect();
         self.start(Lane::Transfers, &options, None, move |call| call.put(&sources, name).map(summary))
     }
 
     fn get(&self, names: Paths, destination: Vec<u8>, options: Named) -> Job {
-        let destination = path_of(destination);
+        let destination = from_root(path_of(destination));
         self.start(Lane::Transfers, &options, None, move |call| call.get(&names, &destination).map(summary))
     }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -248,3 +250,35 @@ def test_a_place_that_stays_taken_is_an_error_in_the_end(served: Served, tmp_pat
         running.cancel()
         with pytest.raises(fobs.CancelledError):
             running.wait()
+
+
+def is_static(program: Path) -> bool:
+    """Whether it names no dynamic linker."""
+    head = program.open("rb").read(4096)
+    (table,), (count,) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<H", head, 56)
+    return all(struct.unpack_from("<I", head, table + at * 56)[0] != 3 for at in range(count))
+
+
+def test_the_program_that_was_installed_is_sent_to_a_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The interpreter's own directory, which a virtual environment does not have, is no place for it.
+    from fobs import _options
+
+    program = shutil.which(os.environ.get("FOBS", "fobs")) or os.environ["FOBS"]
+    home = f"HOME={tmp_path}/home; export HOME; unset XDG_CACHE_HOME"
+    run = 'PATH=/usr/bin:/bin exec sh -c "$last"'
+    far = script(tmp_path / "ssh", f'case " $* " in *" -G "*) exit 1;; esac\nfor last; do :; done\n{home}\n{run}')
+    (tmp_path / "home").mkdir()
+    monkeypatch.setattr(_options, "_installed", lambda: [program])
+    assert _options.named({"push_binary": True}) == [("push_binary", "true"), ("_program", program)]
+    assert _options.named({"push_binary": False}) == [("push_binary", "false")]
+    if not is_static(Path(program)):
+        # Of the shipped wheel, the program is.
+        with pytest.raises(fobs.RemoteMissingError, match="no static program"):
+            fobs.Session(f"far:{tmp_path}", ssh_program=far, push_binary=True)
+        return
+    with fobs.Session(f"far:{tmp_path}", ssh_program=far, push_binary=True) as session:
+        assert session.put_bytes("x", b"sent").bytes == 4
+    assert (tmp_path / "x").read_bytes() == b"sent"
+    assert list((tmp_path / "home/.cache/fobs").rglob("fobs"))

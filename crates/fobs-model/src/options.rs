@@ -93,6 +93,8 @@ pub struct SshOptions {
     pub program: Option<PathBuf>,
     /// Whether a host without `fobs` is sent one.
     pub push: PushBinary,
+    /// Files that may be the one that is sent, before those beside this program.
+    pub programs: Vec<PathBuf>,
     /// No `ssh` is run: this process's standard input and output lead to `fobs server` on the host with these
     /// names. For one transfer of a process.
     pub inherited: Option<Vec<String>>,

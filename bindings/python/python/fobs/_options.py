@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import os
 import re
@@ -64,7 +65,9 @@ _SWITCHES = frozenset(
 )  # fmt: skip
 #: Files of this host: resolved once, so that they mean the same after a chdir and in another process.
 _FILES = frozenset({"identity", "known_hosts", "ssh_config"})
-_PATHS = _FILES | {"fobs_path", "ssh_program"}
+#: A program of this host, which is looked for on the PATH if it has no slash.
+_PROGRAM = "ssh_program"
+_PATHS = _FILES | {"fobs_path", _PROGRAM}
 _COUNTS = frozenset({"ack_every", "burst", "packet_size", "port"})
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]*)\s*")
@@ -76,11 +79,15 @@ _SECONDS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0,
 def resolved(options: Mapping[str, Any]) -> dict[str, Option]:
     """The same, with files as absolute paths."""
     return {
-        name: os.path.abspath(os.path.expanduser(os.fsdecode(value)))
-        if name in _FILES and value is not None
-        else value
+        name: os.path.abspath(os.path.expanduser(os.fsdecode(value))) if _is_file(name, value) else value
         for name, value in options.items()
     }
+
+
+def _is_file(name: str, value: Any) -> bool:
+    if value is None:
+        return False
+    return name in _FILES or (name == _PROGRAM and "/" in os.fsdecode(value))
 
 
 def named(options: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -89,7 +96,21 @@ def named(options: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, value in resolved(options).items():
         if value is not None:
             pairs.extend((name, text) for text in _texts(name, value))
+    if ("push_binary", "true") in pairs:
+        pairs.extend(("_program", path) for path in _installed())
     return pairs
+
+
+@functools.cache
+def _installed() -> list[str]:
+    """The program that was installed with the package: it is the one to send to a host that has none."""
+    from importlib.metadata import PackageNotFoundError, files
+
+    try:
+        found = files("fobs") or []
+    except PackageNotFoundError:
+        return []
+    return [os.path.abspath(str(file.locate())) for file in found if file.name == "fobs" and file.parent.name == "bin"]
 
 
 def seconds(name: str, value: Any) -> float:

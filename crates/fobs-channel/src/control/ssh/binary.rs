@@ -49,14 +49,14 @@ impl Machine {
     }
 }
 
-/// Where programs are looked for, in order: this one, its directory, `../lib/fobs` from there, and the user's
-/// data directory.
-pub(super) fn places(machine: Machine) -> Vec<PathBuf> {
+/// Where programs are looked for, in order: what the caller offers, this one, its directory, `../lib/fobs`
+/// from there, and the user's data directory.
+pub(super) fn places(offered: &[PathBuf], machine: Machine) -> Vec<PathBuf> {
     let name = machine.file_name();
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent);
     let installed = beside.and_then(Path::parent).map(|prefix| prefix.join("lib/fobs").join(name));
-    let mut places: Vec<PathBuf> = own.iter().cloned().collect();
+    let mut places: Vec<PathBuf> = offered.iter().chain(&own).cloned().collect();
     places.extend(beside.map(|directory| directory.join(name)));
     places.extend(installed);
     places.extend(data_directory().map(|directory| directory.join(name)));

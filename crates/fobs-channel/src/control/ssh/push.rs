@@ -61,7 +61,8 @@ pub fn connect_pushing(
     let words = heard(&mut started);
     // How long sending takes is the path's affair.
     drop(watch);
-    match words.and_then(|words| converse(&mut started, &words, events, &places)) {
+    let offered = |machine| places(&options.ssh.programs, machine);
+    match words.and_then(|words| converse(&mut started, &words, events, &offered)) {
         Ok(()) => Ok(started.into_session()),
         Err(error) => Err(cancel.explain(started.process.blame(error, cancel))),
     }
@@ -217,7 +218,7 @@ fn no_program(host: &str, words: &[String], machine: Option<Machine>) -> Error {
             format!("{host} runs {found:?}, for which there is no fobs to send; build and install it there")
         }
         Some(machine) => {
-            let directories = places(machine);
+            let directories = places(&[], machine);
             let directories: Vec<String> = directories
                 .iter()
                 .skip(1)
