@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import subprocess
@@ -16,7 +17,7 @@ import fobs
 
 fsspec = pytest.importorskip("fsspec")
 
-from fobs.fsspec import FobsFileSystem, FobsSshFileSystem  # noqa: E402
+from fobs.fsspec import FobsFileSystem  # noqa: E402
 
 from .conftest import Served, free_port  # noqa: E402
 
@@ -129,22 +130,6 @@ def test_another_servers_name_is_refused(fs: Any, served: Served, second: Served
     assert fsspec.core.url_to_fs(own, **keys)[0].cat(f"127.0.0.1:{served.port}/x") == b"first"
 
 
-def test_a_port_that_is_missing_is_the_usual_one() -> None:
-    other = FobsFileSystem("h", skip_instance_cache=True)
-    assert other._strip_protocol("fobs://h:45600/a") == other._strip_protocol("fobs://h/a") == "/a"
-    given = FobsFileSystem("h", 7, skip_instance_cache=True)
-    assert given._strip_protocol("fobs://h/a") == "/a"
-    of_url = FobsFileSystem(**FobsFileSystem._get_kwargs_from_urls("fobs://h:7/a"), skip_instance_cache=True)
-    with pytest.raises(ValueError):
-        of_url._strip_protocol("fobs://h/a")
-    ssh = FobsSshFileSystem("Alias", user="me", skip_instance_cache=True)
-    assert ssh._strip_protocol("fobs+ssh://me@Alias/a") == ssh._strip_protocol("fobsssh://Alias/a") == "/a"
-    assert ssh.unstrip_protocol("/a#1") == "fobs+ssh://me@Alias/a%231"
-    for url in ("fobs+ssh://you@Alias/a", "fobs+ssh://me@alias/a", "fobs+ssh://me@Alias:22/a"):
-        with pytest.raises(ValueError):
-            ssh._strip_protocol(url)
-
-
 def test_caches_of_two_servers_do_not_meet(served: Served, second: Served, tmp_path: Path) -> None:
     (served.root / "x").write_bytes(b"first")
     (second.root / "x").write_bytes(b"other")
@@ -164,30 +149,6 @@ def test_a_scheme_stands_at_the_start_only(fs: Any, served: Served) -> None:
     assert (served.root / "cache/http:/x/y").exists()
     fs.rm(name)
     assert not (served.root / "cache/http:/x/y").exists() and (served.root / "y").exists()
-
-
-@pytest.mark.parametrize("name", ["run_1#2.cram", "a?b", "100%", "%41", "a b", "é", "a[1]", "x*y"])
-def test_one_rule_of_urls_for_command_library_and_adapters(fs: Any, served: Served, tmp_path: Path, name: str) -> None:
-    content = name.encode()
-    (served.root / name).write_bytes(content)
-    (served.root / "A").write_bytes(b"another")
-    keys = {key: str(path) for key, path in served.keys.items()}
-    url = fs.unstrip_protocol(f"/{name}")
-    with fsspec.open(url, **keys) as file:
-        assert file.read() == content
-    fobs.cp(url, tmp_path / "here", **served.keys)
-    assert (tmp_path / "here").read_bytes() == content
-    plain = f"fobs://127.0.0.1:{served.port}/{name}"
-    if "%" not in name:
-        assert fs.cat_file(plain) == content
-        fobs.cp(plain, tmp_path / "again", **served.keys)
-        assert (tmp_path / "again").read_bytes() == content
-    elif name == "%41":
-        assert fs.cat_file(plain) == b"another"
-    else:
-        with pytest.raises(ValueError):
-            fs.cat_file(plain)
-    assert fs.cat_file(f"/{name}") == content
 
 
 def test_a_link_is_a_link_and_is_never_entered(fs: Any, served: Served, tmp_path: Path) -> None:
@@ -225,6 +186,44 @@ def test_a_link_is_a_link_and_is_never_entered(fs: Any, served: Served, tmp_path
         (top / "out").symlink_to("../outside")
     fs.mv("/copy", "/moved")
     assert (served.root / "moved/dangling").is_symlink()
+
+
+def test_a_link_stays_one_in_patterns_and_lists(fs: Any, served: Served, tmp_path: Path) -> None:
+    for root in (served.root, tmp_path):
+        (root / "t/real").mkdir(parents=True)
+        (root / "t/real/file").write_bytes(b"x")
+        (root / "t/in").symlink_to("real")
+        (root / "t/up").symlink_to("..")
+        (root / "t/nowhere").symlink_to("none")
+    fs.get("/t/*", str(tmp_path / "got"), recursive=True)
+    fs.copy("/t/*", "/copied", recursive=True)
+    fs.put(str(tmp_path / "t/*"), "/put", recursive=True)
+    (tmp_path / "list").mkdir()
+    fs.get(["/t/in", "/t/up"], str(tmp_path / "list/"), recursive=False)
+    fs.put([str(tmp_path / "t/in")], ["/one"])
+    for made in (tmp_path / "got", served.root / "copied", served.root / "put"):
+        assert {name: os.readlink(made / name) for name in ("in", "up", "nowhere")} == {
+            "in": "real", "up": "..", "nowhere": "none",
+        }, made  # fmt: skip
+        assert (made / "real/file").read_bytes() == b"x"
+    assert os.readlink(tmp_path / "list/in") == "real" and os.readlink(served.root / "one") == "real"
+
+
+def test_names_here_that_exist_stand_for_themselves(fs: Any, served: Served, tmp_path: Path) -> None:
+    here = tmp_path / "d[1]"
+    for directory in (here, tmp_path / "d1"):
+        directory.mkdir()
+        for name in ("a[1]", "a1"):
+            (directory / name).write_bytes(f"{directory.name}/{name}".encode())
+    fs.put([str(here / "a[1]")], "/list")
+    fs.put(str(here / "a[1]"), "/one")
+    fs.put(str(here / "a*"), "/many")
+    fs.put([str(here)], "/tree", recursive=True)
+    assert (served.root / "one").read_bytes() == b"d[1]/a[1]"
+    assert (served.root / "list/a[1]").read_bytes() == b"d[1]/a[1]" and os.listdir(served.root / "list") == ["a[1]"]
+    assert {path.read_bytes() for path in (served.root / "many").iterdir()} == {b"d[1]/a[1]", b"d[1]/a1"}
+    with pytest.raises(ValueError):
+        fs.put([str(here / "a1"), str(here / "a[1]")], ["/only"])
 
 
 def test_a_snapshot_of_links_becomes_files(fs: Any, served: Served, tmp_path: Path) -> None:
@@ -341,12 +340,14 @@ def test_what_cannot_be_read_is_denied_and_not_missing(tmp_path: Path) -> None:
         (served.root / "secret").chmod(0)
         (served.root / "d/locked").mkdir(parents=True)
         (served.root / "d/locked").chmod(0)
-        fs = files_of(served)
+        fs, session = files_of(served), served.open()
         for act in (
             lambda: fs.cat_file("/secret"), lambda: fs.cat_file("/secret", 0, 10), lambda: fs.get_file("/secret", str(tmp_path / "x")),
             lambda: fs.open("/secret").read(), lambda: fs.find("/d"), lambda: fs.du("/"), lambda: fs.glob("/d/**"),
             lambda: list(fs.walk("/d")), lambda: fs.cp_file("/secret", "/y"), lambda: fs.get_mapper("/")["secret"],
             lambda: fs.rm("/secret"), lambda: fs.mv("/secret", "/z"), lambda: fs.pipe_file("/new", b"x"),
+            lambda: fs.exists("/d/locked/x"), lambda: fs.isfile("/d/locked/x"), lambda: session.exists("d/locked/x"),
+            lambda: asyncio.run(session.exists_async("d/locked/x")), lambda: fs.lexists("/d/locked/x"),
         ):  # fmt: skip
             with pytest.raises(PermissionError) as raised:
                 act()
@@ -354,7 +355,9 @@ def test_what_cannot_be_read_is_denied_and_not_missing(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError) as missing:
             fs.cat_file("/none")
         assert missing.value.errno == 2
+        assert not session.exists("none") and not session.exists("secret/x") and session.exists("secret")
         fs.close()
+        session.close()
     finally:
         served.stop()
 
@@ -374,6 +377,12 @@ def test_a_file_that_is_replaced_while_it_is_read_is_an_error(fs: Any, served: S
             path.write_bytes(b"c" * 2_000_000)
         with pytest.raises(OSError, match="changed"):
             file.read(100_000)
+        # So it is where the file was handed to another process.
+        with pytest.raises(OSError, match="changed"), pickle.loads(pickle.dumps(file)) as again:
+            assert again.tell() == 10
+            again.read(100_000)
+        with pickle.loads(pickle.dumps(fs.open("/file", "rb"))) as fresh:
+            assert fresh.read() == path.read_bytes()
 
 
 def test_files_of_a_session_mean_the_same_elsewhere(
@@ -395,6 +404,29 @@ def test_files_of_a_session_mean_the_same_elsewhere(
     seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert seen.stdout == "b'here'\n"
     session.close()
+
+
+def test_a_path_here_means_the_same_when_its_turn_comes(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ssh: dict[str, Any]
+) -> None:
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "file").write_bytes(place.encode())
+    (tmp_path / "one/ssh").write_text('#!/bin/sh\nexec ssh "$@"\n')
+    (tmp_path / "one/ssh").chmod(0o755)
+    monkeypatch.chdir(tmp_path / "one")
+    with served.open() as session, fobs.Session(f"far:{tmp_path}", ssh_program="./ssh", **ssh) as over:
+        slow = session.start_put_bytes("slow", bytes(500_000), rate=4_000_000)
+        waiting = [session.start_put("file", "put"), session.start_get("put", "got")]
+        monkeypatch.chdir(tmp_path / "two")
+        for job in (slow, *waiting):
+            job.wait()
+        # Its second connection runs the program again.
+        long = over.start_put_bytes("long", bytes(500_000), rate=4_000_000)
+        assert over.exists("one/got")
+        long.wait()
+    assert (served.root / "put").read_bytes() == b"one" and (tmp_path / "one/got").read_bytes() == b"one"
+    assert not (tmp_path / "two/got").exists()
 
 
 def test_relative_names_over_ssh_are_of_the_home(far: Any, tmp_path: Path) -> None:

@@ -410,6 +410,11 @@ def test_options_have_units_and_are_of_one_table(served: Served) -> None:
         with pytest.raises(fobs.UsageError, match="Mbit"):
             served.open(**{"min_rate" if isinstance(small, tuple) else "rate": small})
     served.open(rate="100bit").close()
+    # Those that it has are those of the command.
+    with pytest.raises(fobs.UsageError, match="there are ") as seen:
+        served.open(nothing="1")
+    known = str(seen.value).partition("there are ")[2].split(", ")
+    assert sorted(known) == sorted(fobs.Options.__annotations__)
 
 
 def test_one_pattern_is_one_pattern(served: Served, tmp_path: Path) -> None:

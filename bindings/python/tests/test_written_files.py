@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -186,11 +186,14 @@ def test_a_transaction_refuses_what_it_cannot_take_back(fs: Any, served: Served,
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/x").write_bytes(b"x")
     fs.pipe_file("/d/x", b"x")
+    for root in (tmp_path, served.root):
+        (root / "link").symlink_to("nowhere")
     before = sorted(str(path) for path in served.root.rglob("*"))
     for act in (
         lambda: fs.rm("/good"), lambda: fs.rm("/d", recursive=True), lambda: fs.rm_file("/good"), lambda: fs.rmdir("/d"),
         lambda: fs.mv("/good", "/bad"), lambda: fs.put(str(tmp_path / "tree"), "/t", recursive=True),
-        lambda: fs.cp("/d", "/t", recursive=True),
+        lambda: fs.cp("/d", "/t", recursive=True), lambda: fs.touch("/good", truncate=False),
+        lambda: fs.put_file(str(tmp_path / "link"), "/l"), lambda: fs.cp_file("/link", "/l"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="transaction"), fs.transaction:
             act()
@@ -299,6 +302,26 @@ def test_what_comes_of_a_generator_is_written(fs: Any, served: Served) -> None:
     assert (served.root / "made").read_bytes().startswith(b"0,1,2,")
     with pytest.raises(TypeError):
         fs.pipe_file("/made", "text")
+    # One that reads from the same file system while it is written.
+    with fs.open("/made", "rb") as file:
+        fs.pipe_file("/copied", iter(lambda: file.read(1000), b""))
+    assert (served.root / "copied").read_bytes() == (served.root / "made").read_bytes()
+    fs.pipe({"/one": iter([b"1"]), "/two": (fs.cat_file("/copied") for _ in range(2)), "/none": iter([])})
+    assert (served.root / "none").read_bytes() == b""
+
+    def fails() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        raise Mine
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for number in range(3):
+            yield b"%d" % number
+
+    with pytest.raises(Mine):
+        fs.pipe_file("/made", fails())
+    assert (served.root / "made").read_bytes().startswith(b"0,1,2,")
+    fs.pipe_file("/async", pieces())
+    assert (served.root / "async").read_bytes() == b"012"
 
 
 def test_text_of_any_encoding_is_read_back(fs: Any) -> None:
@@ -309,6 +332,10 @@ def test_text_of_any_encoding_is_read_back(fs: Any) -> None:
         assert fs.read_bytes("/text") == "é0\né1\né2\n".encode(encoding)
         with fs.open("/text", "r", encoding=encoding) as file:
             assert file.read() == "é0\né1\né2\n"
+
+
+def full(_: bytes) -> int:
+    raise OSError(28, "No space left on device")
 
 
 def test_files_are_written_and_read_by_coroutines(served: Served) -> None:
@@ -324,12 +351,30 @@ def test_files_are_written_and_read_by_coroutines(served: Served) -> None:
             assert await file.read(2) + await file.read() == b"12345"
         with pytest.raises(Mine):
             async with await fs.open_async("/file", "wb") as file:
-                await file.write(b"x")
+                await file.write(b"x" * 10_000_000)
                 raise Mine
+        file = await fs.open_async("/file", "wb")
+        with pytest.MonkeyPatch.context() as patch:
+            await file.write(b"y" * 6_000_000)
+            patch.setattr(file._spool, "write", full)
+            with pytest.raises(OSError, match="No space"):
+                await file.write(b"y" * 6_000_000)
+        with pytest.raises(fobs.FileError, match="a write to it failed"):
+            await file.close()
         with pytest.raises(FileExistsError):
             async with await fs.open_async("/file", "xb") as file:
                 await file.write(b"x")
         assert await fs._cat_file("/file") == b"12345"
+        async with await fs.open_async("/file", "ab") as file:
+            assert file.tell() == 5
+            await file.write(b"67")
+        file = await fs.open_async("/file", "ab", block_size=4)
+        (served.root / "file").write_bytes(b"another")
+        await file.write(b"89")
+        with pytest.raises(OSError, match="changed"):
+            await file.close()
+        assert await fs._cat_file("/file") == b"another"
+        (served.root / "file").unlink()
         fs.close()
 
     # A loop each: what one used is not another's.

@@ -50,6 +50,18 @@ def test_an_app_reads_and_writes_files_of_a_daemon(served: Served, runs: Any) ->
     assert (served.root / "again").read_text() == "TEXT OF A\nTEXT OF B\n"
 
 
+@pytest.mark.parametrize(("path", "name"), [("x#1", "x#1"), ("a?b", "a?b"), ("%2541", "%41"), ("d%2Fnew", "d/new"), ("%41", "A")])
+def test_names_follow_the_rule_of_urls(served: Served, runs: Any, path: str, name: str) -> None:
+    (served.root / "in").write_text("text")
+    app = parsl.python_app(join, data_flow_kernel=runs)
+    made = app(inputs=[File(served.url + "in")], outputs=[File(served.url + path)])
+    made.outputs[0].result()
+    assert (served.root / name).read_text() == "TEXT"
+    again = app(inputs=[File(served.url + path)], outputs=[File(served.url + "again")])
+    again.outputs[0].result()
+    assert (served.root / "again").read_text() == "TEXT"
+
+
 def test_a_file_that_is_not_there_fails_the_app(served: Served, runs: Any) -> None:
     app = parsl.python_app(join, data_flow_kernel=runs)
     failed = app(inputs=[File(served.url + "absent")], outputs=[File(served.url + "out")])

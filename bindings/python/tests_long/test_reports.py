@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +207,79 @@ def test_a_pattern_reads_no_directory_that_it_does_not_name(tmp_path: Path) -> N
             fs.glob("/users/*/theirs/*")
     finally:
         served.stop()
+
+
+FORMS = ["", "/", "/*", "/**", "/nested", "/n*", "/one", "/*/deep"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_copies_come_to_where_local_ones_do_the_second_time_too(served: Served, tmp_path: Path, form: str) -> None:
+    # filesystem_spec 724, 820, 882, 997, 1062 and s3fs 358: where a tree and a pattern go, and go once more.
+    from fsspec.implementations.local import LocalFileSystem
+
+    fs, here = fs_of(served), LocalFileSystem(auto_mkdir=True)
+    for top in (tmp_path / "s", served.root / "s"):
+        (top / "nested/deep").mkdir(parents=True)
+        for name in ("one", "nested/two", "nested/deep/three"):
+            (top / name).write_bytes(name.encode())
+    for to in ("", "/", "/new", "/new/"):
+        for recursive in (True, False):
+            for exists in (True, False):
+                places = [tmp_path / "local", served.root / "put", tmp_path / "got", served.root / "copied"]
+                for place in places:
+                    place.unlink() if place.is_file() else shutil.rmtree(place, ignore_errors=True)
+                    if exists:
+                        place.mkdir()
+                for _ in range(2):
+                    here.put(f"{tmp_path}/s{form}", f"{places[0]}{to}", recursive=recursive)
+                    fs.put(f"{tmp_path}/s{form}", f"/put{to}", recursive=recursive)
+                    fs.get(f"/s{form}", f"{places[2]}{to}", recursive=recursive)
+                    fs.copy(f"/s{form}", f"/copied{to}", recursive=recursive)
+                    first, *others = [sorted(str(found.relative_to(top)) for found in top.rglob("*")) for top in places]
+                    assert others == [first] * 3, (to, recursive, exists)
+                    assert [place.is_file() for place in places] == [places[0].is_file()] * 4
+
+
+def test_arrays_whose_names_begin_alike_stay(served: Served) -> None:
+    # zarr-python 2917 and gcsfs 136: `a` overwrites `aa`.
+    zarr = pytest.importorskip("zarr")
+    store = zarr.storage.FsspecStore.from_url(url_of(served, "x.zarr"), storage_options=keys_of(served))
+    group, names = zarr.create_group(store=store, overwrite=True), ["aa", "a", "b", "bb", "0", "0_c"]
+    for name in names:
+        group.create_array(name=name, shape=(4, 4), dtype=int, overwrite=True)
+    again = zarr.open(url_of(served, "x.zarr"), storage_options=keys_of(served))
+    assert sorted(again.keys()) == sorted(group.keys()) == sorted(names)
+
+
+def test_pyarrow_empties_a_directory_and_no_root(served: Served) -> None:
+    # arrow 7655: the contents of a root are removed only where that is meant.
+    pyarrow_fs = pytest.importorskip("pyarrow.fs")
+    fs = fs_of(served)
+    files = pyarrow_fs.PyFileSystem(pyarrow_fs.FSSpecHandler(fs))
+    fs.pipe({"/keep/x": b"1", "/keep/d/y": b"2", "/z": b"3"})
+    for root in ("", "/"):
+        with pytest.raises((OSError, ValueError)):
+            files.delete_dir_contents(root)
+    files.delete_dir_contents("/keep")
+    assert os.listdir(served.root / "keep") == [] and (served.root / "z").exists()
+
+
+def test_a_program_that_daemonizes_goes_on(served: Served, tmp_path: Path) -> None:
+    # sshfs 53: what used the file system before it forked into the background hangs.
+    program = f"""
+        import fsspec, os
+        fs = fsspec.filesystem("fobs", host="127.0.0.1", port={served.port}, **{keys_of(served)!r})
+        fs.pipe_file("/before", b"1")
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        fs.pipe_file("/after", fs.cat("/before"))
+        os.rename({str(tmp_path / "new")!r}, {str(tmp_path / "done")!r})
+    """
+    (tmp_path / "new").write_text("")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], check=True, timeout=60)
+    end = time.monotonic() + 60
+    while not (tmp_path / "done").exists():
+        assert time.monotonic() < end, "the daemon hangs"
+        time.sleep(0.05)
+    assert (served.root / "after").read_bytes() == b"1"

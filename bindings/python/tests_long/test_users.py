@@ -187,6 +187,23 @@ def test_paths_of_upath_keep_their_host(served: Served, second: Served) -> None:
         assert moved.read_bytes() == content and not path.exists()
 
 
+@pytest.mark.parametrize("name", ["%41", "a%2Fb", "run_1#2", "a?b", "a b", "é", "a[1]"])
+def test_paths_of_upath_mean_one_file_in_every_form(served: Served, name: str) -> None:
+    upath = pytest.importorskip("upath")
+    (served.root / "d").mkdir()
+    (served.root / "d" / name).write_bytes(name.encode())
+    fs = fsspec.filesystem("fobs", host="127.0.0.1", port=served.port, **keys_of(served))
+    path = upath.UPath(fs.unstrip_protocol(f"/d/{name}"), **keys_of(served))
+    top = upath.UPath(url_of(served, "d"), **keys_of(served))
+    (found,) = top.iterdir()
+    forms = [path, top / name, found, upath.UPath(str(path), **keys_of(served)), upath.UPath(path.as_uri(), **keys_of(served))]
+    forms += [pickle.loads(pickle.dumps(path)), path.parent / path.name, upath.UPath(path), path.with_name(name)]
+    for form in forms:
+        assert form.read_bytes() == name.encode() and form.name == name, (form, str(form))
+    with fsspec.open(str(path), **keys_of(served)) as file:
+        assert file.read() == name.encode()
+
+
 def test_a_path_of_upath_opens_in_another_process(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     upath = pytest.importorskip("upath")
     (served.root / "x").write_bytes(b"there")
@@ -195,6 +212,10 @@ def test_a_path_of_upath_opens_in_another_process(served: Served, tmp_path: Path
         # One of a scheme that it does not know is warned of.
         warnings.simplefilter("error")
         path = upath.UPath(url_of(served, "x"), identity="client", known_hosts="known_hosts")
+    # A process that has imported nothing of ours.
+    fresh = f"import upath; print(upath.UPath({str(path)!r}, **{keys_of(served)!r}).read_bytes())"
+    alone = subprocess.run([sys.executable, "-W", "error", "-c", fresh], capture_output=True, text=True, timeout=60)
+    assert alone.stdout == "b'there'\n", alone.stderr
     (tmp_path / "pickled").write_bytes(pickle.dumps(path))
     monkeypatch.chdir("/")
     assert path.read_bytes() == b"there"

@@ -12,7 +12,7 @@ import asyncio
 import io
 import os
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -21,7 +21,6 @@ from fsspec.asyn import get_loop
 
 from ._errors import UsageError
 from ._files.mapping import Mapper
-from ._files.moving import Moving
 from ._files.names import (
     DAEMON_PORT,
     Authority,
@@ -36,6 +35,7 @@ from ._files.names import (
 )
 from ._files.reading import TO_END, FobsFile, FobsStream
 from ._files.run import Pool, mirror, run, whole
+from ._files.several import Several
 from ._files.writing import Compressed, FobsWriter, Text
 from ._options import resolved
 from ._session import Session
@@ -49,7 +49,7 @@ _FSSPEC_OPTIONS = frozenset(
 )
 
 
-class FobsFileSystem(Moving):
+class FobsFileSystem(Several):
     """Files of a ``fobs serve`` daemon: ``fobs://host:port/path``.
 
     Options beside ``host``, ``port`` and ``sessions`` (most connections at once) are those of
@@ -309,6 +309,7 @@ class FobsFileSystem(Moving):
         if truncate or not await self._exists(form + path):
             await self._pipe_file(form + path, b"")
             return
+        self._not_in_a_transaction("gives no times")
         async with self._session() as session:
             await session.touch_async(path)
 
@@ -330,10 +331,7 @@ class FobsFileSystem(Moving):
 
     def islink(self, path: Any) -> bool:
         """Whether a name is that of a link."""
-        try:
-            return bool(self.info(path)["islink"])
-        except FileNotFoundError:
-            return False
+        return bool(self._run(self._islink, path))
 
     def modified(self, path: Any) -> datetime:
         """The time of the last change."""
@@ -348,19 +346,24 @@ class FobsFileSystem(Moving):
             return FobsFile(self, form + path, block_size=block_size or "default", **kwargs)
         if mode not in ("wb", "xb", "ab"):
             raise ValueError(f"mode {mode!r} is not possible: a file is read (rb), or written whole (wb, xb, ab)")
+        begin, deliver = self._run(self._begun, path, mode)
+        return FobsWriter(self, form + path, mode, lambda content: self._run(deliver, content), begin)
+
+    async def _begun(self, path: str, mode: str) -> tuple[bytes, Callable[[Any], Awaitable[None]]]:
+        """What a file that is written begins with, and what takes its content."""
         begin, before = b"", None
-        if mode == "xb" and self.lexists(path):
+        if mode == "xb" and await self._lexists(path):
             raise FileExistsError(f"{path!r} exists already; write it with mode 'wb'")
-        if mode == "ab" and self.exists(path):
-            before = self._run(self._opened, path)
-            begin = self._run(self._range, path, 0, TO_END, before)
+        if mode == "ab" and await self._exists(path):
+            before = await self._opened(path)
+            begin = await self._range(path, 0, TO_END, before)
 
-        def deliver(content: Any) -> None:
-            if before is not None and self._run(self._opened, path)._stamp != before._stamp:
+        async def deliver(content: Any) -> None:
+            if before is not None and (await self._opened(path))._stamp != before._stamp:
                 raise UsageError(f"{path!r} has changed since it was opened to append; append to it again")
-            self._run(self._pipe_file, path, content, "create" if mode == "xb" else "overwrite")
+            await self._pipe_file(path, content, "create" if mode == "xb" else "overwrite")
 
-        return FobsWriter(self, form + path, mode, deliver, begin)
+        return begin, deliver
 
     def open(
         self,
@@ -390,15 +393,14 @@ class FobsFileSystem(Moving):
         return io.TextIOWrapper(file, **text) if binary == "rb" else Text(file, **text)
 
     async def open_async(self, path: Any, mode: str = "rb", **kwargs: Any) -> FobsStream:
-        """A file that is read and written by coroutines; what is written is delivered when it is closed."""
-        if mode not in ("rb", "wb", "xb") or kwargs.get("compression"):
-            raise ValueError(f"mode {mode!r} is not possible here; give rb, wb or xb, without compression")
+        """A file that is read or written by coroutines; what is written is delivered when it is closed."""
+        if mode not in ("rb", "wb", "xb", "ab") or kwargs.get("compression"):
+            raise ValueError(f"mode {mode!r} is not possible here; give rb, wb, xb or ab, without compression")
         form, path = self._split(path)
         if mode == "rb":
             entry = await self._opened(path)
             return FobsStream(self, form + path, mode="rb", size=entry.size, cache_type="none", entry=entry)
-        how = "create" if mode == "xb" else "overwrite"
-        return FobsStream(self, form + path, mode="wb", how=how)
+        return FobsStream.written(self, form + path, *await self._begun(path, mode))
 
 
 for _name in ("_cat", "_cat_ranges", "_copy", "_get", "_pipe", "_put", "_mv", "_rm"):

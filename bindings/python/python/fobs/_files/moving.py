@@ -8,19 +8,19 @@ import os
 import secrets
 import stat
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fsspec.asyn import AsyncFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import isfilelike
 
 from .._errors import DestinationError, PartialError, RemoteMissingError, SourceNotFoundError, UsageError
 from .._session import Session
 from .._types import Entry, Progress
-from .names import below, has_magic, local, parent, text_of
+from .names import below, local, parent, text_of
 from .tree import Tree
-from .writing import SPOOL_MAX
+from .writing import content_of, new_spool
 
 
 class Staged:
@@ -86,16 +86,13 @@ class Moving(Tree):
 
     async def _pipe_file(self, path: Any, value: Any, mode: str = "overwrite", **_: Any) -> None:
         path = self._split(path)[1]
-        with tempfile.SpooledTemporaryFile(max_size=SPOOL_MAX, prefix="fobs-") as spool:
-            if hasattr(value, "__next__"):
+        if isinstance(value, str):
+            raise TypeError("bytes are written, not text; encode it, or use write_text")
+        with new_spool() as spool:
+            if hasattr(value, "__next__") or hasattr(value, "__aiter__"):
                 # Its length is known at its end.
-                for piece in value:
-                    spool.write(piece)
-                spool.flush()
-                spool.seek(0)
-                value = spool.read()
-            elif isinstance(value, str):
-                raise TypeError("bytes are written, not text; encode it, or use write_text")
+                await _fill(spool, value)
+                value = content_of(spool)
             await self._deliver(path, lambda session, name: session.put_bytes_async(name, value), mode == "create")
 
     async def _put_file(
@@ -126,7 +123,8 @@ class Moving(Tree):
         )
 
     async def _put_link(self, here: str, path: str) -> None:
-        """A link that leads nowhere: itself."""
+        """A link as it is: one that leads nowhere, or to a directory."""
+        self._not_in_a_transaction("makes no links")
         with tempfile.TemporaryDirectory(prefix="fobs-") as directory:
             os.symlink(os.readlink(here), os.path.join(directory, path.rpartition("/")[2]))
             above = parent(path)
@@ -180,22 +178,25 @@ class Moving(Tree):
 
     async def _cp_file(self, path1: Any, path2: Any, **_: Any) -> None:
         """At the server; the bytes stay there."""
-        (form, source), target = self._split(path1), self._split(path2)[1]
+        source, target = self._split(path1)[1], self._split(path2)[1]
         entry = await self._entry(source)
         there = entry.leads_to if entry.is_link else entry
         if there is None:
-            if entry.target is None:
-                raise FileNotFoundError(f"{source!r} is a link that leads nowhere")
-            with tempfile.TemporaryDirectory(prefix="fobs-") as directory:
-                link = os.path.join(directory, "link")
-                os.symlink(entry.target, link)
-                await self._put_link(link, target)
+            await self._cp_link(source, target, entry)
         elif there.is_dir:
             await self._makedirs(target, exist_ok=True)
         elif there.is_file:
             await self._deliver(target, lambda session, name: self._copied(session, source, name, entry))
         else:
             raise UsageError(f"{source!r} is no regular file, and only those are copied")
+
+    async def _cp_link(self, source: str, target: str, entry: Entry) -> None:
+        if entry.target is None:
+            raise FileNotFoundError(f"{source!r} is a link, and this server does not say where it leads")
+        with tempfile.TemporaryDirectory(prefix="fobs-") as directory:
+            link = os.path.join(directory, "link")
+            os.symlink(entry.target, link)
+            await self._put_link(link, target)
 
     async def _copied(self, session: Session, source: str, target: str, entry: Entry) -> None:
         try:
@@ -254,152 +255,25 @@ class Moving(Tree):
         for source, target in pairs:
             await self._mv_file(source, target)
 
-    async def _put(
-        self,
-        lpath: Any,
-        rpath: Any,
-        recursive: bool = False,
-        callback: Any = DEFAULT_CALLBACK,
-        maxdepth: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        lpath = [local(item) for item in lpath] if isinstance(lpath, (list, tuple)) else local(lpath)
-        if isinstance(lpath, list) or (has_magic(lpath) and not os.path.lexists(lpath)):
-            return await AsyncFileSystem._put(
-                self, lpath, rpath, recursive=recursive, callback=callback, maxdepth=maxdepth, **kwargs
-            )
-        form, target = self._split(rpath)
-        into = text_of(rpath).endswith("/") or await self._isdir(form + target)
-        if not os.path.isdir(lpath):
-            name = os.path.basename(lpath)
-            callback.set_size(1)
-            put = callback.branch_coro(self._put_file)
-            await put(lpath, form + (below(target, name) if into else target), **kwargs)
-            callback.relative_update(1)
-            return None
-        if not recursive:
-            return None
-        self._not_in_a_transaction("puts no directories")
-        if into and not lpath.endswith("/"):
-            target = below(target, os.path.basename(os.path.abspath(lpath)))
-        if maxdepth is not None:
-            await self._put_levels(lpath, form + target, maxdepth, callback, kwargs)
-            return None
-        await self._makedirs(form + target, exist_ok=True)
-        async with self._session() as session:
-            result = await session.put_async(f"{lpath.rstrip('/')}/", target, recursive=True, no_partial=True)
-        for name in links_to_files(lpath):
-            await self._gone(below(target, name), False)
-            await self._put_file(os.path.join(lpath, name), form + below(target, name))
-        count(callback, result.files)
-        return None
 
-    async def _put_levels(self, here: str, target: str, maxdepth: int, callback: Any, kwargs: dict[str, Any]) -> None:
-        for name in sorted(os.listdir(here)):
-            inner = os.path.join(here, name)
-            if os.path.isdir(inner) and not os.path.islink(inner):
-                if maxdepth > 1:
-                    await self._put_levels(inner, below(target, name), maxdepth - 1, callback, kwargs)
-            elif os.path.isfile(inner) or not os.path.exists(inner):
-                await self._put_file(inner, below(target, name), **kwargs)
+async def _fill(spool: Any, pieces: Any) -> None:
+    """Keeps what comes of a generator, which may call a file system of this loop: another thread runs it."""
+    if hasattr(pieces, "__aiter__"):
+        async for piece in pieces:
+            spool.write(piece)
+        return
+    is_over = threading.Event()
 
-    async def _get(
-        self,
-        rpath: Any,
-        lpath: Any,
-        recursive: bool = False,
-        callback: Any = DEFAULT_CALLBACK,
-        maxdepth: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        lpath = [local(item) for item in lpath] if isinstance(lpath, (list, tuple)) else local(lpath)
-        several = isinstance(rpath, (list, tuple)) or isinstance(lpath, list)
-        if several or not await self._stands_for_itself(rpath):
-            return await AsyncFileSystem._get(
-                self, rpath, lpath, recursive=recursive, callback=callback, maxdepth=maxdepth, **kwargs
-            )
-        form, source = self._split(rpath)
-        ends_open, into = text_of(rpath).endswith("/"), lpath.endswith("/") or os.path.isdir(lpath)
-        name = source.rpartition("/")[2]
-        if not await self._isdir(form + source):
-            callback.set_size(1)
-            get = callback.branch_coro(self._get_file)
-            await get(form + source, os.path.join(lpath, name) if into else lpath, **kwargs)
-            callback.relative_update(1)
-            return None
-        if not recursive:
-            return None
-        target = os.path.join(lpath, name) if into and not ends_open else lpath
-        entries = await self._below(source, maxdepth)
-        os.makedirs(target, exist_ok=True)
-        if maxdepth is None:
-            async with self._session() as session:
-                await session.get_async(f"{source.rstrip('/')}/", target, recursive=True, no_partial=True)
-            # What leads to a file is that file here, as fsspec has it for local ones.
-            wanted = [entry for entry in entries if entry.leads_to is not None and entry.leads_to.is_file]
-        else:
-            # With a depth, directories come with what is in them.
-            wanted = [entry for entry in entries if not entry.is_dir]
-        for entry in wanted:
-            here = os.path.join(target, entry.name)
-            if entry.is_link and os.path.islink(here):
-                os.unlink(here)
-            if entry.is_link and entry.leads_to is not None and entry.leads_to.is_dir:
-                await self._get_link(entry, here)
-            else:
-                await self._get_file(form + below(source, entry.name), here)
-        count(callback, sum(not entry.is_dir for entry in entries))
-        return None
+    def fill() -> None:
+        for piece in pieces:
+            if is_over.is_set():
+                return
+            spool.write(piece)
 
-    async def _copy(
-        self, path1: Any, path2: Any, recursive: bool = False, on_error: str | None = None, **kwargs: Any
-    ) -> Any:
-        on_error = on_error or ("ignore" if recursive else "raise")
-        maxdepth = kwargs.get("maxdepth")
-        several = isinstance(path1, (list, tuple)) or isinstance(path2, (list, tuple))
-        if several or not await self._stands_for_itself(path1):
-            return await AsyncFileSystem._copy(
-                self, path1, path2, recursive=recursive, on_error=on_error, **kwargs
-            )
-        (form, source), (onto, target) = self._split(path1), self._split(path2)
-        into = text_of(path2).endswith("/") or await self._isdir(onto + target)
-        inner = below(target, source.rpartition("/")[2])
-        if not await self._isdir(form + source):
-            await self._cp_file(form + source, onto + (inner if into else target))
-            return None
-        if not recursive:
-            return None
-        self._not_in_a_transaction("copies no directories")
-        target = inner if into and not text_of(path1).endswith("/") else target
-        if target == source or target.startswith(source.rstrip("/") + "/"):
-            raise UsageError(f"{source!r} is not copied into itself; choose another place")
-        entries = await self._below(source, maxdepth)
-        await self._makedirs(target, exist_ok=True)
-        if maxdepth is not None:
-            # With a depth, directories come with what is in them.
-            entries = [entry for entry in entries if not entry.is_dir]
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            try:
-                await self._cp_entry(below(source, entry.name), below(target, entry.name), entry)
-            except FileNotFoundError:
-                # Gone meanwhile.
-                if on_error == "raise":
-                    raise
-        return None
-
-    async def _cp_entry(self, source: str, target: str, entry: Entry) -> None:
-        if entry.is_dir:
-            await self._makedirs(target, exist_ok=True)
-        elif entry.is_link and entry.leads_to is not None and entry.leads_to.is_dir:
-            with tempfile.TemporaryDirectory(prefix="fobs-") as directory:
-                os.symlink(entry.target or "", os.path.join(directory, "link"))
-                await self._put_link(os.path.join(directory, "link"), target)
-        else:
-            await self._cp_file(source, target)
-
-    async def _stands_for_itself(self, path: Any) -> bool:
-        form, name = self._split(path)
-        return not has_magic(name) or await self._lexists(form + name)
+    try:
+        await asyncio.to_thread(fill)
+    finally:
+        is_over.set()
 
 
 async def _removed(session: Session, name: str) -> None:
@@ -416,17 +290,6 @@ def _above(here: str) -> None:
         os.makedirs(directory, exist_ok=True)
 
 
-def links_to_files(directory: str) -> list[str]:
-    """Links below a directory of this host that lead to files."""
-    found = []
-    for top, directories, files in os.walk(directory):
-        for name in [*directories, *files]:
-            path = os.path.join(top, name)
-            if os.path.islink(path) and os.path.isfile(path):
-                found.append(os.path.relpath(path, directory))
-    return sorted(found)
-
-
 def told(callback: Any) -> Callable[[Progress], None] | None:
     """A callback of fsspec as one of ours."""
     if callback is None or callback is DEFAULT_CALLBACK:
@@ -438,13 +301,3 @@ def told(callback: Any) -> Callable[[Progress], None] | None:
         callback.absolute_update(progress.bytes)
 
     return tell
-
-
-def count(callback: Any, files: int) -> None:
-    """Tells a callback of a tree how many files it has."""
-    if callback is not None:
-        callback.set_size(files)
-        callback.absolute_update(files)
-
-
-__all__ = ["Moving", "Staged", "count", "links_to_files", "told"]

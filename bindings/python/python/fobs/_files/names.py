@@ -119,8 +119,9 @@ def text_of(path: Any) -> str:
 
 
 def local(path: Any) -> str:
-    """A path of this host, with ``~`` for the home directory."""
-    return os.path.expanduser(text_of(path))
+    """A path of this host from its root, with ``~`` for the home directory: what is waited for must not change it."""
+    expanded = os.path.expanduser(text_of(path))
+    return expanded if not expanded or os.path.isabs(expanded) else os.path.join(os.getcwd(), expanded)
 
 
 def has_magic(path: str) -> bool:

@@ -1,7 +1,8 @@
-"""A file that is read in parts."""
+"""A file that is read in parts, and one of coroutines."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fsspec.asyn import AbstractAsyncStreamedFile
@@ -10,6 +11,7 @@ from fsspec.spec import AbstractBufferedFile
 from .._errors import FileError
 from .._types import Entry
 from .run import run
+from .writing import content_of, new_spool
 
 # How much of a file without a size is looked at to see whether it has content.
 _PEEK = 1 << 16
@@ -20,8 +22,8 @@ TO_END = 1 << 40
 class FobsFile(AbstractBufferedFile):  # type: ignore[misc]
     """A file that is read in parts, all of the same file: one that was replaced or changed meanwhile is an error."""
 
-    def __init__(self, fs: Any, path: str, **kwargs: Any) -> None:
-        self._entry: Entry = run(fs.loop, fs._opened, path)
+    def __init__(self, fs: Any, path: str, entry: Entry | None = None, **kwargs: Any) -> None:
+        self._entry: Entry = entry or run(fs.loop, fs._opened, path)
         self._content: bytes | None = None
         size = self._entry.size
         if size == 0 and run(fs.loop, fs._range, path, 0, _PEEK):
@@ -44,33 +46,89 @@ class FobsFile(AbstractBufferedFile):  # type: ignore[misc]
             raise ValueError("I/O operation on closed file")
         return int(super().seek(loc, whence))
 
+    def __reduce__(self) -> Any:
+        # In another process it is the same file too, or one that has changed.
+        cache = self.cache.name if self.cache else "none"
+        return _again, (self.fs, self.path, self._entry, self.loc, self.blocksize, cache, self.kwargs)
+
     def __del__(self) -> None:
         # Nothing of it is anywhere but here.
         self.closed = True
 
 
+def _again(
+    fs: Any, path: str, entry: Entry, at: int, block_size: int, cache: str, more: dict[str, Any]
+) -> FobsFile:
+    file = FobsFile(fs, path, entry, block_size=block_size, cache_type=cache, **more)
+    file.seek(at)
+    return file
+
+
 class FobsStream(AbstractAsyncStreamedFile):  # type: ignore[misc]
-    """A file of :meth:`open_async`: read in parts, or written and delivered when it is closed."""
+    """A file of :meth:`open_async`: read in parts, or written and delivered when it is closed. A write that failed
+    spoils it.
+    """
+
+    #: What it begins with, and what takes its content.
+    _begin: bytes = b""
+    _deliver: Callable[[Any], Awaitable[None]]
+    _spool: Any = None
+    _spoiled: str | None = None
+
+    @classmethod
+    def written(cls, fs: Any, path: str, begin: bytes, deliver: Callable[[Any], Awaitable[None]]) -> FobsStream:
+        """One that is written."""
+        stream = cls(fs, path, mode="wb")
+        stream._begin, stream._deliver, stream.loc = begin, deliver, len(begin)
+        return stream
 
     async def _fetch_range(self, start: int, end: int) -> bytes:
         return bytes(await self.fs._range(self.path, start, end, self.kwargs["entry"]))
 
     async def _initiate_upload(self) -> None:
-        self._pieces: list[bytes] = []
+        self._spool = new_spool()
+        self._keep(self._begin)
+
+    def _keep(self, piece: bytes) -> None:
+        if self._spoiled is not None:
+            raise FileError(
+                f"{self.path!r} is not delivered: a write to it failed before ({self._spoiled}); write it again"
+            )
+        try:
+            self._spool.write(piece)
+        except BaseException as error:
+            self._spoiled = f"{error}"
+            raise
 
     async def _upload_chunk(self, final: bool = False) -> bool:
-        self._pieces.append(self.buffer.getvalue())
+        self._keep(self.buffer.getvalue())
         if final:
-            mode = self.kwargs.get("how", "overwrite")
-            await self.fs._pipe_file(self.path, b"".join(self._pieces), mode=mode)
+            await self._deliver(content_of(self._spool))
         return True
 
+    def discard(self) -> None:
+        """Drops it; nothing is delivered."""
+        self.closed = True
+        if self._spool is not None:
+            try:
+                self._spool.close()
+            except OSError:
+                # What a full disk did not take is not wanted any more.
+                pass
+
+    async def close(self) -> None:
+        """Delivers what is written, or raises."""
+        try:
+            await super().close()
+        finally:
+            self.discard()
+
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None and self.mode != "rb":
+        if kind is not None:
             # An exception discards.
-            self.closed = True
+            self.discard()
             return
         await self.close()
 
     def __del__(self) -> None:
-        self.closed = True
+        self.discard()

@@ -78,6 +78,12 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
             return False
         return True
 
+    async def _islink(self, path: Any) -> bool:
+        try:
+            return (await self._entry(self._split(path)[1])).is_link
+        except FileNotFoundError:
+            return False
+
     async def _kind(self, path: Any) -> str | None:
         try:
             return str((await self._info(path))["type"])
@@ -287,7 +293,8 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
                 # The pattern has gone down one level.
                 depth = maxdepth - 1
             for name in names:
-                if recursive and depth != 0:
+                # A link that a pattern stands for is one; a name that is given may be entered.
+                if recursive and depth != 0 and not (is_pattern and await self._islink(name)):
                     found.update(await self._find(name, maxdepth=depth, withdirs=True))
                 if is_pattern or not recursive or await self._lexists(name):
                     found.add(name)

@@ -23,6 +23,23 @@ SPOOL_MAX = 64 << 20
 _FRAMES_MAX = 12
 
 
+def new_spool() -> Any:
+    """Where content is kept whose end is not known yet."""
+    return tempfile.SpooledTemporaryFile(max_size=SPOOL_MAX, prefix="fobs-")
+
+
+def content_of(spool: Any) -> Any:
+    """All of it, without a second copy in memory; it may be read when the spool is closed."""
+    spool.flush()
+    spool.seek(0, io.SEEK_END)
+    size = spool.tell()
+    kept: Any = getattr(spool, "_file", None)
+    if isinstance(kept, io.BytesIO):
+        # The same memory, until one of both is changed.
+        return kept.getvalue()
+    return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+
+
 class FobsWriter(io.BufferedIOBase):
     """A file that is written. ``deliver`` takes its content, in memory or mapped; ``commit`` and ``discard`` are of a
     transaction.
@@ -38,7 +55,7 @@ class FobsWriter(io.BufferedIOBase):
         self._collected = False
         # What is being handled when it is opened has nothing to do with it.
         self._handled = sys.exc_info()[1]
-        self._spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_MAX, prefix="fobs-")  # noqa: SIM115
+        self._spool = new_spool()
         if begin:
             self.write(begin)
 
@@ -136,18 +153,7 @@ class FobsWriter(io.BufferedIOBase):
             self.discard()
 
     def _send(self) -> None:
-        spool = self._spool
-        spool.flush()
-        spool.seek(0, io.SEEK_END)
-        size = spool.tell()
-        kept: Any = getattr(spool, "_file", None)
-        if isinstance(kept, io.BytesIO):
-            # Not as a context: what interrupts the delivery must not become an error of the buffer.
-            self._deliver(kept.getbuffer())
-        elif size == 0:
-            self._deliver(b"")
-        else:
-            self._deliver(mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ))
+        self._deliver(content_of(self._spool))
 
     def discard(self) -> None:
         """Drops it; nothing is delivered."""
@@ -159,9 +165,6 @@ class FobsWriter(io.BufferedIOBase):
             except OSError:
                 # What a full disk did not take is not wanted any more.
                 pass
-            except BufferError:
-                # What is still read goes with its reader.
-                spool._file = io.BytesIO()
 
     def commit(self) -> None:
         """Of a transaction, which commits what this delivered to it."""

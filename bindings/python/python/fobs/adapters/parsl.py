@@ -13,7 +13,7 @@ from typing import Any
 
 from parsl.data_provider.staging import Staging
 
-from .._files.names import decoded, split_url
+from .._files.names import normal, parent, split_url
 
 
 class FobsStaging(Staging):  # type: ignore[misc]
@@ -78,7 +78,9 @@ def _then_deliver(
 
     os.makedirs(os.path.dirname(path), exist_ok=True)
     result = app(*args, **kwargs)
-    with fobs.Session(url.rpartition("/")[0], **options) as session:
-        session.mkdir("", parents=True, exist_ok=True)
-        session.put(path, decoded(url.rpartition("/")[2]))
+    authority, name = split_url(url, ("fobs",)) or ("", "")
+    with fobs.Session(f"fobs://{authority}/", **options) as session:
+        name = normal(name)
+        session.mkdir(parent(name), parents=True, exist_ok=True)
+        session.put(path, name)
     return result
