@@ -89,6 +89,7 @@ pub fn serve(args: &ServeArgs) -> Result<ServeOptions> {
         drain,
         metrics: args.metrics,
         third_party: args.third_party,
+        log_files: args.log_files,
         ..ServeOptions::new(args.root.clone(), args.authorized_keys.clone())
     })
 }
