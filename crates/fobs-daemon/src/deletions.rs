@@ -99,10 +99,11 @@ impl Deletions {
         }
     }
 
-    /// A file is stored or sent; named where the operator asks for that.
+    /// A file is stored or sent; named where the operator asks for that, as the client knows it: a single
+    /// directory may have got the destination's own name.
     pub(super) fn file(&self, path: &[u8], bytes: u64) {
         if self.files == Files::Named {
-            self.log.file(&self.person, &self.shown(path), bytes);
+            self.log.file(&self.person, &show_path(&path[..path.len().min(PATH_LOGGED_MAX)]), bytes);
         }
     }
 

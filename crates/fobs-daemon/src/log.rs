@@ -79,7 +79,7 @@ impl Log {
         self.write(|| {
             info!(
                 event = "file", session, %peer, key, key_name, request, path, bytes,
-                "{line}: file '{path}', {bytes} bytes"
+                "{line}: file '{path}' of it, {bytes} bytes"
             );
         });
     }

@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::case::{Case, fobs_path, peer_path, wait_until_listening};
 use super::files::write_random;
@@ -29,6 +30,8 @@ const DOCUMENTS: [&str; 7] = [
 ];
 /// Fewest blocks that run, so that marks do not hide all of them.
 const RUNNING_MIN: usize = 19;
+/// What the commands of one document may take beyond one test's time.
+const MORE_TIME: Duration = Duration::from_secs(240);
 /// The daemon's usual port: the commands name none.
 const PORT: u16 = 45_600;
 
@@ -90,7 +93,9 @@ struct Desk {
 
 impl Desk {
     fn set_up(name: &'static str) -> Desk {
-        let case = Case::new(name);
+        let mut case = Case::new(name);
+        // Some fifty commands, one after the other.
+        case.deadline += MORE_TIME;
         let (far, srv) = (case.path("far"), case.path("srv"));
         for directory in [&far, &srv, &case.path("home/.ssh"), &case.path("root/sets")] {
             fs::create_dir_all(directory).expect("a directory");
@@ -105,9 +110,13 @@ impl Desk {
         );
         let bin = fobs_path().parent().expect("a directory").display();
         let home = far.display();
-        let (there, path) = (format!("HOME={home} PATH={bin}:$PATH"), "$SSH_ORIGINAL_COMMAND");
-        let far_home = format!("ForceCommand cd {home} && exec env {there} /bin/sh -c \"{path}\"\n");
-        let sshd = Sshd::start_as(&case, &far_home, |command| within(&mounts, &command));
+        let sshd = Sshd::start_as(&case, |command| within(&mounts, &command));
+        // The home directory of the other host is not that of the user who runs the tests.
+        let keys = case.path("ssh/authorized_keys");
+        let key = fs::read_to_string(&keys).expect("the user's key");
+        let shell = format!("cd {home} && exec env HOME={home} PATH={bin}:$PATH /bin/sh -c");
+        let line = format!("command=\"{shell} \\\"$SSH_ORIGINAL_COMMAND\\\"\" {key}");
+        fs::write(&keys, line).expect("a file of ours");
         let config = fs::read_to_string(&sshd.config).expect("a file of ours");
         let names = config.replacen("Host peer", "Host host gate vault a b c", 1);
         fs::write(case.path("home/.ssh/config"), names).expect("a file");

@@ -166,10 +166,11 @@ fn the_log_names_files_where_asked_and_is_searched() {
     };
     let files = found(&["--event", "file", "--key", "e2e"]);
     assert_eq!(files.len(), 2, "{files:?}");
-    for name in ["file 'new/a', 1 bytes", "file 'new/b', 1 bytes"] {
+    for name in ["file 'set/a' of it, 1 bytes", "file 'set/b' of it, 1 bytes"] {
         assert!(files.iter().any(|line| line.ends_with(name)), "{name}: {files:?}");
     }
-    assert_eq!(found(&["--path", "new/a"]).len(), 1);
+    assert_eq!(found(&["--path", "set/a"]).len(), 1);
+    assert_eq!(found(&["--path", "new"]).len(), 4, "a request, two files and the outcome");
     let requests = found(&["--event", "request", "--path", "/new", "--since", "1h"]);
     assert!(requests.len() == 1 && requests[0].contains("at most 900 Mbit/s"), "{requests:?}");
     let outcome: Value = serde_json::from_str(&found(&["--code", "ok", "--json"])[0]).expect("a record");

@@ -25,12 +25,12 @@ impl Sshd {
     /// Starts one on the server's side.
     #[track_caller]
     pub fn start(case: &Case) -> Sshd {
-        Sshd::start_as(case, "", |command| command)
+        Sshd::start_as(case, |command| command)
     }
 
-    /// Likewise, with more lines of its configuration, and its command changed.
+    /// Likewise, with its command changed.
     #[track_caller]
-    pub fn start_as(case: &Case, more: &str, changed: impl FnOnce(Command) -> Command) -> Sshd {
+    pub fn start_as(case: &Case, changed: impl FnOnce(Command) -> Command) -> Sshd {
         let root = case.path("served");
         fs::create_dir_all(&root).expect("the remote directory");
         let directory = case.path("ssh");
@@ -45,8 +45,7 @@ impl Sshd {
         let show = |name: &str| file(name).display().to_string();
         let server = format!(
             "ListenAddress {address}\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile {}\nStrictModes no\n\
-             UsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nUseDNS no\nMaxStartups 100\nLogLevel VERBOSE\n\
-             {more}",
+             UsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nUseDNS no\nMaxStartups 100\nLogLevel VERBOSE\n",
             show("host_key"),
             show("authorized_keys"),
             show("pid"),
