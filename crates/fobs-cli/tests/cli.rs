@@ -181,7 +181,7 @@ fn man_errors_say_why() {
 }
 
 /// Invalid command lines, and a part of the error for each.
-const INVALID: [(&[&str], &str); 26] = [
+const INVALID: [(&[&str], &str); 31] = [
     (&["--nonsense"], "unexpected argument '--nonsense'"),
     (&["copy", "a", "h:"], "unrecognized subcommand 'copy'"),
     (&["cp"], "required arguments were not provided"),
@@ -208,6 +208,11 @@ const INVALID: [(&[&str], &str); 26] = [
     (&["serve", "--root", "."], "--authorized-keys"),
     (&["serve", "--root", ".", "--authorized-keys", "k", "--listen", "somewhere"], "[::1]:45600 or 45600"),
     (&["completions", "nosh"], "possible values: bash"),
+    (&["cp", "\u{2013}rate", "10M", "a", "b:"], "begins with a dash that is no '-': type --rate"),
+    (&["sync", "\u{2014}a", "a", "b:"], "type -a"),
+    (&["doctor", "\u{2212}-json"], "type --json"),
+    (&["log", "--key"], "see 'fobs log --help'"),
+    (&["cp", "--rate"], "see 'fobs cp --help'"),
 ];
 
 #[test]

@@ -97,6 +97,7 @@ impl Sync {
 }
 
 fn resolved(args: &SyncArgs) -> Result<Sync> {
+    resolve::refuse_mistyped(&args.paths)?;
     let mut sync = options::resolve(args)?;
     let (words, mut destination) = ends(args)?;
     let mut sources = words.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
