@@ -154,6 +154,6 @@ not json {"#;
         ] {
             assert_eq!(shown(words), expected, "{words}");
         }
-        assert!(shown("--json --code ok").starts_with("{\"timestamp\":\"2026-11-27T04"), "as it is");
+        assert_eq!(shown("--json --code ok"), "'sets/old'\"}", "as it is");
     }
 }
