@@ -19,7 +19,7 @@ const ENTRIES_MAX: usize = 10_000;
 /// Longest wait for another host: who presses a key waits for it.
 const WAIT: Duration = Duration::from_secs(3);
 /// What ssh must not do meanwhile: ask, wait, or note a host that is new.
-const UNATTENDED: [&str; 3] = ["BatchMode=yes", "ConnectTimeout=3", "StrictHostKeyChecking=yes"];
+const UNATTENDED: &[&str] = &["BatchMode=yes", "ConnectTimeout=3", "StrictHostKeyChecking=yes"];
 /// How long a connection is kept for the next key that is pressed.
 const KEPT: &str = "ControlPersist=60";
 
@@ -95,7 +95,7 @@ fn options(words: &[OsString], directory: &[u8], remote: &Remote) -> TransferOpt
     let ssh = &mut options.ssh;
     ssh.push = PushBinary::Never;
     if remote.carrier == Carrier::Ssh && ssh.grammar == ShellGrammar::Ssh {
-        let own = UNATTENDED.map(str::to_owned).into_iter().chain(shared(
+        let own = UNATTENDED.iter().copied().map(str::to_owned).chain(shared(
             &ssh.options,
             ssh.config_file.as_ref(),
             remote,

@@ -29,7 +29,7 @@ const FORMS: &str =
 impl Change {
     /// What may be given, each to its end or to where its value begins.
     pub fn forms() -> Vec<String> {
-        let priorities = Priority::ALL.map(|priority| Change::Priority(priority).to_string());
+        let priorities = Priority::ALL.iter().map(|priority| Change::Priority(*priority).to_string());
         let others = [Change::Rate(None), Change::Pause, Change::Resume, Change::Cancel];
         let others = others.map(|change| change.to_string());
         std::iter::once("rate=".to_owned()).chain(others).chain(priorities).collect()
