@@ -57,7 +57,7 @@ share() {
     "$runs" completions zsh >"$share/zsh/site-functions/_fobs"
     "$runs" completions fish >"$share/fish/vendor_completions.d/fobs.fish"
     gzip -n9 "$share"/man/man1/*.1
-    cp README.md CHANGELOG.md LICENSE LICENSE-APACHE LICENSE-MIT docs/install.md docs/guide.md "$share/doc/fobs/"
+    cp README.md CHANGELOG.md LICENSE LICENSE-APACHE LICENSE-MIT docs/install.md docs/guide.md packaging/monitoring/* "$share/doc/fobs/"
     local zig
     zig=$(python3 -c 'import ziglang, os; print(os.path.dirname(ziglang.__file__))')
     (

@@ -29,6 +29,11 @@ recipe.render(rattler_build.VariantConfig({"c_stdlib": ["sysroot"]}))'
 else
     skip "the conda recipe needs py-rattler-build (PyPI)"
 fi
+if command -v promtool >/dev/null; then
+    promtool check rules packaging/monitoring/fobs-alerts.yml
+else
+    skip "the alerts need promtool"
+fi
 if command -v rpmspec >/dev/null; then
     rpmspec --parse --define "fobs_version $version" --define "fobs_root /" --define "fobs_scripts $PWD/packaging/rpm" \
         packaging/rpm/fobs.spec >/dev/null

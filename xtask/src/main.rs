@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod changelog;
+mod chart;
 mod licences;
 mod tidy;
 
@@ -43,6 +44,12 @@ enum Chore {
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
         root: PathBuf,
     },
+    /// Draw the chart of README.md from its table
+    Chart {
+        /// The repository
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
+        root: PathBuf,
+    },
     /// Print the licence texts of everything that is linked into fobs for a target
     Licences {
         /// The target, as rustc names it
@@ -64,10 +71,21 @@ fn main() -> ExitCode {
             let release = release.zip(date).map(|(version, date)| changelog::Release { version, date });
             print("changelog", changelog::make(&root, release.as_ref()))
         }
+        Chore::Chart { root } => print("chart", chart(&root)),
         Chore::Licences { target, also, root } => {
             print("licences", licences::document(&root, &target, &also))
         }
     }
+}
+
+/// Draws the chart and puts it into its place.
+fn chart(root: &Path) -> Result<String, String> {
+    let failed = |what: &str, error: std::io::Error| format!("cannot {what}: {error}");
+    let readme =
+        std::fs::read_to_string(root.join(chart::SOURCE)).map_err(|e| failed("read README.md", e))?;
+    std::fs::write(root.join(chart::PICTURE), chart::draw(&readme)?)
+        .map_err(|e| failed("write the chart", e))?;
+    Ok(format!("{}\n", chart::PICTURE))
 }
 
 /// Prints what a chore made, or why it made nothing.

@@ -2,9 +2,11 @@
 //! for commands that call another host from the table of options (`flags`).
 
 mod clean;
+mod complete;
 pub mod config;
 mod copy;
 pub mod doctor;
+mod log;
 mod rights;
 mod serve;
 pub mod sync;
@@ -16,7 +18,9 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 pub use self::clean::CleanArgs;
+pub use self::complete::CompleteArgs;
 pub use self::copy::CpArgs;
+pub use self::log::LogArgs;
 pub use self::serve::{ServeArgs, ServerArgs};
 use crate::cluster::ClusterArgs;
 use crate::exit;
@@ -48,6 +52,7 @@ pub enum Command {
     Cp(Box<CpArgs>),
     Sync(Box<sync::SyncArgs>),
     Serve(ServeArgs),
+    Log(LogArgs),
     Keygen(KeygenArgs),
     Explain(ExplainArgs),
     Config(config::ConfigArgs),
@@ -60,6 +65,8 @@ pub enum Command {
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Server(ServerArgs),
+    #[command(hide = true)]
+    Complete(CompleteArgs),
     /// A copy that another host has started here: its request comes on standard input.
     #[command(hide = true)]
     FarCopy,

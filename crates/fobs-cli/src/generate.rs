@@ -9,8 +9,10 @@ use fobs::{Access, Error, ErrorKind, Result};
 
 use crate::args::{Cli, KeygenArgs, ManArgs};
 use crate::output;
+use script::script;
 
 mod manual;
+mod script;
 
 /// Name of the program and of its main manual page.
 const NAME: &str = "fobs";
@@ -65,9 +67,7 @@ pub fn man(args: &ManArgs) -> Result<()> {
 /// # Errors
 /// `FileIo` if the script cannot be printed.
 pub fn completions(shell: Shell) -> Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut visible(), NAME, &mut script);
-    print(&script)
+    print(script(shell).as_bytes())
 }
 
 /// The definition without hidden subcommands: clap would complete them, too.

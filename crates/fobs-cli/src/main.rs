@@ -7,8 +7,10 @@ mod args;
 mod between;
 mod clean;
 mod cluster;
+mod complete;
 mod config;
 mod ctl;
+mod daemon_log;
 mod doctor;
 mod endurance;
 mod exit;
@@ -59,6 +61,7 @@ fn run(command: Command) -> u8 {
     let done = match command {
         Command::Cp(args) => return copy(&args, Caller::User),
         Command::FarCopy => return far_copy(),
+        Command::Complete(args) => return complete::run(&args),
         Command::Sync(args) => return sync::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Server(args) => return server(&args),
@@ -70,6 +73,7 @@ fn run(command: Command) -> u8 {
         },
         Command::Doctor(args) => return doctor::run(&args),
         Command::Ctl(args) => ctl::run(&args),
+        Command::Log(args) => daemon_log::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Clean(args) => clean::run(&args),
@@ -117,9 +121,9 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
     let reporter = match &caller {
         Caller::User => {
             let name = args.paths.first().map(|source| location::file_name(source)).unwrap_or_default();
-            let (said, chosen) = (&args.chosen.program, &args.chosen);
+            let chosen = &args.chosen;
             let limit = chosen.limit.map_or(chosen.options.rate_limit, |limit| limit.bits_per_second);
-            output::of_copy(said.json, said.quiet, said.verbose, &name, limit)
+            output::of_copy(&chosen.program, &name, limit)
         }
         Caller::FarUser(_) => output::of_far_copy(),
     };

@@ -39,6 +39,28 @@ fn parse_at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
     Ok(moment.into())
 }
 
+/// Parses how long ago, or a point in time that is past.
+///
+/// # Errors
+/// A sentence with the valid forms.
+pub fn parse_since(text: &str) -> Result<SystemTime, String> {
+    since(text, &Zoned::now())
+}
+
+fn since(text: &str, now: &Zoned) -> Result<SystemTime, String> {
+    let moment = if let Ok(span) = text.parse::<Span>() {
+        now.checked_sub(span).ok().map(|then| then.timestamp())
+    } else if let Ok(timestamp) = text.parse::<Timestamp>() {
+        Some(timestamp)
+    } else if let Ok(time) = text.parse::<Time>() {
+        here(now.date().to_datetime(time), now.time_zone())
+    } else {
+        text.parse::<DateTime>().ok().and_then(|local| here(local, now.time_zone()))
+    };
+    let past = moment.filter(|moment| *moment <= now.timestamp());
+    past.map(SystemTime::from).ok_or_else(|| format!("{text:?} is no time that is past: {FORMS}"))
+}
+
 /// The next moment with this local time of day.
 fn next(time: Time, now: &Zoned) -> Option<Timestamp> {
     let today = here(now.date().to_datetime(time), now.time_zone())?;
@@ -61,6 +83,18 @@ mod tests {
         let now: Zoned = "2026-11-22T21:30:00+02:00[+02:00]".parse().expect("a moment");
         let moment = Timestamp::try_from(parse_at(text, &now)?).expect("in range");
         Ok(moment.as_second() - now.timestamp().as_second())
+    }
+
+    #[test]
+    fn what_is_past_is_parsed_as_how_long_ago_or_when() {
+        let now: Zoned = "2026-11-22T21:30:00+02:00[+02:00]".parse().expect("a moment");
+        for (text, ago) in [("2h", 7200), ("90s", 90), ("21:00", 1800), ("2026-11-22T19:00:00Z", 1800)] {
+            let moment = Timestamp::try_from(since(text, &now).expect(text)).expect("in range");
+            assert_eq!(now.timestamp().as_second() - moment.as_second(), ago, "{text}");
+        }
+        for text in ["22:00", "2027-01-01T00:00Z", "soon", "-2h"] {
+            since(text, &now).expect_err(text);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! From parsed arguments to the options of the `fobs` crate; refuses combinations that have no meaning.
 
+use std::ffi::{OsStr, OsString};
+
 use fobs::options::flag::CommandName;
 use fobs::options::{
     Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, Restriction, ServeOptions,
@@ -29,6 +31,7 @@ pub struct Copy {
 /// # Errors
 /// `Usage` for invalid locations or options, or combinations of them.
 pub fn copy(args: &CpArgs) -> Result<Copy> {
+    refuse_mistyped(&args.paths)?;
     let (destination, sources) = match args.paths.as_slice() {
         [sources @ .., destination] if !sources.is_empty() => (destination, sources),
         _ => return Err(usage("a copy needs a source and a destination, as in fobs cp big.tar host:")),
@@ -89,6 +92,7 @@ pub fn serve(args: &ServeArgs) -> Result<ServeOptions> {
         drain,
         metrics: args.metrics,
         third_party: args.third_party,
+        log_files: args.log_files,
         ..ServeOptions::new(args.root.clone(), args.authorized_keys.clone())
     })
 }
@@ -96,6 +100,15 @@ pub fn serve(args: &ServeArgs) -> Result<ServeOptions> {
 /// Resolves the arguments of `fobs server`; `None` is the session of an unrestricted key.
 pub fn server(args: &ServerArgs) -> Option<Restriction> {
     args.restrict.clone().map(|directory| Restriction { directory, rights: args.rights.0.clone() })
+}
+
+/// Refuses locations that were meant as options.
+///
+/// # Errors
+/// `Usage`, with the option.
+pub fn refuse_mistyped(words: &[OsString]) -> Result<()> {
+    let is_here = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
+    location::mistyped_option(words, is_here).map_or(Ok(()), |why| Err(usage(why)))
 }
 
 fn usage(message: impl Into<String>) -> Error {

@@ -4,9 +4,11 @@
 use std::ffi::OsString;
 use std::io::Write;
 
+use clap::CommandFactory;
 use clap::error::ErrorKind as ClapKind;
 use fobs::{Error, ErrorKind};
 
+use crate::args::Cli;
 use crate::{exit, output};
 
 mod tips;
@@ -56,6 +58,9 @@ pub fn sentence(error: &clap::Error) -> String {
         .find_map(|paragraph| paragraph.strip_prefix("Usage: fobs "))
         .and_then(|usage| usage.split(' ').next())
         .filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+    // The parser shows no usage beside some errors.
+    let typed = std::env::args().nth(1).filter(|word| is_command(word));
+    let command = command.or(typed.as_deref());
     let what = paragraphs.first().map_or("", String::as_str);
     let mut parts = vec![what.strip_prefix("error: ").unwrap_or(what).to_owned()];
     parts.extend(tips::of(error, command));
@@ -63,10 +68,13 @@ pub fn sentence(error: &clap::Error) -> String {
     format!("{}; see {help}", parts.join("; "))
 }
 
+fn is_command(word: &str) -> bool {
+    Cli::command().find_subcommand(word).is_some_and(|command| !command.is_hide_set())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
     use clap::Parser;
 
     #[test]

@@ -49,10 +49,11 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "cp",
     "sync",
     "serve",
+    "log",
     "keygen",
     "explain",
     "config",
@@ -104,7 +105,7 @@ fn help_of_cp_lists_all_flags() {
     let expected = "-r -p -q -v -C -l -P -i -F -J -o -3 -4 -6 -S --through-here --push-binary --no-push-binary --recursive --preserve --quiet --verbose --compress --port \
                     --identity --ssh-config --jump --ssh-option --ipv4 --ipv6 --cc --rate --ack-every --burst --packet-size --udp-ports \
                     --fobs-path --json --known-hosts --ssh --transport --tcp-cc --tcp-buffer --stream-allotment --priority --deadline --loss-cause --explain --trace --fsync --timeout --min-rate --memory \
-                    --no-partial --append-verify --checksum --delta -h --help";
+                    --no-partial --append-verify --checksum --delta --progress -h --help";
     assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());
 }
 
@@ -180,7 +181,7 @@ fn man_errors_say_why() {
 }
 
 /// Invalid command lines, and a part of the error for each.
-const INVALID: [(&[&str], &str); 26] = [
+const INVALID: [(&[&str], &str); 31] = [
     (&["--nonsense"], "unexpected argument '--nonsense'"),
     (&["copy", "a", "h:"], "unrecognized subcommand 'copy'"),
     (&["cp"], "required arguments were not provided"),
@@ -207,6 +208,11 @@ const INVALID: [(&[&str], &str); 26] = [
     (&["serve", "--root", "."], "--authorized-keys"),
     (&["serve", "--root", ".", "--authorized-keys", "k", "--listen", "somewhere"], "[::1]:45600 or 45600"),
     (&["completions", "nosh"], "possible values: bash"),
+    (&["cp", "\u{2013}rate", "10M", "a", "b:"], "begins with a dash that is no '-': type --rate"),
+    (&["sync", "\u{2014}a", "a", "b:"], "type -a"),
+    (&["doctor", "\u{2212}-json"], "type --json"),
+    (&["log", "--key"], "see 'fobs log --help'"),
+    (&["cp", "--rate"], "see 'fobs cp --help'"),
 ];
 
 #[test]

@@ -247,6 +247,20 @@ impl Running {
 }
 
 impl Place {
+    /// What a client is told that has to wait.
+    pub(super) fn describe(&self, patience: Duration) -> String {
+        let (running, max) = (self.admission.running(), self.admission.0.sessions_max);
+        let of_key = running.keys.get(&self.key).map_or(0, |held| held.sessions);
+        let ahead = running.queue.len();
+        let full = if running.sessions >= max {
+            format!("all {max} sessions of the server are taken")
+        } else {
+            format!("this key has all {of_key} sessions that it may have")
+        };
+        let seconds = patience.as_secs();
+        format!("{full}: waiting for one for up to {seconds} s, behind {ahead} others")
+    }
+
     /// Waits for a session, for `patience` at most. A client that comes again with the same `transfer` keeps
     /// its place in the order.
     pub(super) fn wait(

@@ -1,5 +1,5 @@
-//! What a transfer deletes at this end, for the log: who did it is in each line. The lines are bounded, for
-//! each transfer and for the daemon; what is not named is counted.
+//! What a transfer deletes at this end, and its files, for the log: who did it is in each line. The lines of
+//! deletions are bounded, for each transfer and for the daemon; what is not named is counted.
 
 use super::asked::Count;
 use super::log::Log;
@@ -61,20 +61,33 @@ impl By {
     }
 }
 
-/// Writes the deletions of one transfer.
+/// Whether files have lines of their own (`--log-files`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Files {
+    Counted,
+    Named,
+}
+
+/// Writes the deletions of one transfer, and its files.
 pub(super) struct Deletions {
     log: Log,
     person: Person,
     /// What the paths of the transfer are below.
     below: Vec<u8>,
     budget: LineBudget,
+    files: Files,
     all: AtomicU64,
     named: AtomicU64,
 }
 
 impl Deletions {
     pub(super) fn new(log: Log, person: Person, below: Vec<u8>, budget: LineBudget) -> Deletions {
-        Deletions { log, person, below, budget, all: AtomicU64::new(0), named: AtomicU64::new(0) }
+        let (all, named) = (AtomicU64::new(0), AtomicU64::new(0));
+        Deletions { log, person, below, budget, files: Files::Counted, all, named }
+    }
+
+    pub(super) fn with_files(self, files: Files) -> Deletions {
+        Deletions { files, ..self }
     }
 
     /// A name is gone.
@@ -82,14 +95,27 @@ impl Deletions {
         let before = self.all.fetch_add(1, Ordering::SeqCst);
         if before < NAMED_MAX && self.budget.take(now) {
             self.named.fetch_add(1, Ordering::SeqCst);
-            let whole = match (self.below.as_slice(), path) {
-                (below, b"") => below.to_vec(),
-                (b"", path) => path.to_vec(),
-                (below, path) if below.ends_with(b"/") => [below, path].concat(),
-                (below, path) => [below, b"/", path].concat(),
-            };
-            self.log.deleted(&self.person, &show_path(&whole[..whole.len().min(PATH_LOGGED_MAX)]));
+            self.log.deleted(&self.person, &self.shown(path));
         }
+    }
+
+    /// A file is stored or sent; named where the operator asks for that, as the client knows it: a single
+    /// directory may have got the destination's own name.
+    pub(super) fn file(&self, path: &[u8], bytes: u64) {
+        if self.files == Files::Named {
+            self.log.file(&self.person, &show_path(&path[..path.len().min(PATH_LOGGED_MAX)]), bytes);
+        }
+    }
+
+    /// A path of the transfer as the server has it.
+    fn shown(&self, path: &[u8]) -> String {
+        let whole = match (self.below.as_slice(), path) {
+            (below, b"") => below.to_vec(),
+            (b"", path) => path.to_vec(),
+            (below, path) if below.ends_with(b"/") => [below, path].concat(),
+            (below, path) => [below, b"/", path].concat(),
+        };
+        show_path(&whole[..whole.len().min(PATH_LOGGED_MAX)])
     }
 
     pub(super) fn count(&self) -> Count {

@@ -10,6 +10,7 @@ use fobs::server::{SessionFigures, Wanted, Work};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::Error;
 use fobs_model::options::sync::SyncOptions;
+use fobs_model::words::rate;
 use fobs_store::show_path;
 use std::fmt;
 use std::net::SocketAddr;
@@ -43,6 +44,7 @@ impl Log {
     /// A client with a known key has said what it wants.
     pub(super) fn request(&self, visit: &Visit, wanted: Wanted<'_>) {
         let direction = verb(wanted.direction());
+        let limit = visit.rate_bps.map_or_else(String::new, |bps| format!(", at most {}", rate(bps as f64)));
         self.write(|| {
             info!(
                 event = "request",
@@ -54,7 +56,8 @@ impl Log {
                 direction,
                 key_exchange = visit.key_exchange,
                 request = visit.request.as_deref(),
-                "{visit} (key exchange {})",
+                rate_bps = visit.rate_bps,
+                "{visit} (key exchange {}{limit})",
                 visit.key_exchange.unwrap_or("unknown")
             );
         });
@@ -66,6 +69,18 @@ impl Log {
         let (key, key_name, request) = (key.as_deref(), key_name.as_deref(), request.as_deref());
         self.write(|| {
             info!(event = "deleted", session, %peer, key, key_name, request, path, "{line}: deleted '{path}'");
+        });
+    }
+
+    /// A transfer has stored or sent a file.
+    pub(super) fn file(&self, person: &Person, path: &str, bytes: u64) {
+        let Person { session, peer, key, key_name, request, line } = person;
+        let (key, key_name, request) = (key.as_deref(), key_name.as_deref(), request.as_deref());
+        self.write(|| {
+            info!(
+                event = "file", session, %peer, key, key_name, request, path, bytes,
+                "{line}: file '{path}' of it, {bytes} bytes"
+            );
         });
     }
 
@@ -84,6 +99,7 @@ impl Log {
                 work = visit.work(),
                 direction = verb(served.direction),
                 request = visit.request.as_deref(),
+                code = if served.failed == 0 { "ok" } else { "partial" },
                 files,
                 bytes,
                 resumed_bytes = served.resumed_bytes,

@@ -1,10 +1,16 @@
 //! What a server counts, as OpenMetrics text.
 
+mod host;
 mod http;
+mod keys;
 
+use self::host::HostGauges;
 pub(super) use self::http::Exporter;
+use self::keys::KeyMeter;
+pub(super) use self::keys::Keys;
 use super::asked::{Asked, Count};
 use super::deletions::{By, Deletions};
+use super::who::Visit;
 use fobs::server::{Answered, SessionFigures, Work};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::Error;
@@ -14,6 +20,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -73,11 +80,16 @@ pub(super) struct Metrics {
     running: Gauge,
     waiting: Gauge,
     draining: Gauge,
+    pub(super) keys: Keys,
+    host: HostGauges,
 }
 
 impl Metrics {
-    pub(super) fn new(sessions_max: usize) -> Metrics {
+    /// Of a server that runs so many sessions at most, over this root.
+    pub(super) fn new(sessions_max: usize, root: Option<OwnedFd>) -> Metrics {
         let metrics = Metrics {
+            keys: Keys::default(),
+            host: HostGauges::new(root),
             registry: Mutex::default(),
             connections: Counter::default(),
             streams: Counter::default(),
@@ -103,7 +115,9 @@ impl Metrics {
 
     fn register(&self, sessions_max: usize) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        self.host.register(&mut registry);
         let fobs = registry.sub_registry_with_prefix("fobs");
+        self.keys.register(fobs);
         fobs.register("connections", "TCP connections accepted", self.connections.clone());
         fobs.register("streams", "TCP connections that became streams of a session", self.streams.clone());
         let sessions = "Copies and syncs that have ended, by outcome, and sessions that asked for nothing";
@@ -180,8 +194,10 @@ impl Metrics {
         self.deleted.get_or_create(&ByCause { by: by.name() }).inc_by(count);
     }
 
-    /// A session whose client asked for this has ended.
-    pub(super) fn ended(&self, asked: Option<Asked>, outcome: &Result<SessionFigures, Error>) {
+    /// A session of this client has ended.
+    pub(super) fn ended(&self, visit: &Visit, outcome: &Result<SessionFigures, Error>) {
+        self.keys.ended(visit, outcome);
+        let asked = visit.asked;
         let direction = asked.map_or("none", |asked| name(asked.direction));
         let family = match asked.map(|asked| asked.work) {
             Some(Work::Probe) => &self.probes,
@@ -201,7 +217,7 @@ impl Metrics {
     }
 
     /// Counts what a session moves and deletes while it does.
-    pub(super) fn of_session(&self, asked: Asked, deletions: Deletions) -> Arc<SessionMeter> {
+    pub(super) fn of_session(&self, visit: &Visit, asked: Asked, deletions: Deletions) -> Arc<SessionMeter> {
         let labels = ByDirection { direction: name(asked.direction) };
         let bytes = if asked.work == Work::Probe { &self.probe_bytes } else { &self.bytes };
         let by = match asked.direction {
@@ -216,6 +232,7 @@ impl Metrics {
             files: self.files.get_or_create(&labels).clone(),
             files_failed: self.files_failed.get_or_create(&labels).clone(),
             counted: AtomicU64::new(0),
+            of_key: self.keys.of_session(visit, asked),
         })
     }
 
@@ -225,6 +242,7 @@ impl Metrics {
         self.running.set(gauge(running));
         self.waiting.set(gauge(waiting));
         self.draining.set(i64::from(draining));
+        self.host.refresh();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         // Writing to a String cannot fail.
@@ -243,13 +261,18 @@ pub(super) struct SessionMeter {
     files_failed: Counter,
     /// Bytes of this session that are counted.
     counted: AtomicU64,
+    of_key: KeyMeter,
 }
 
 impl SessionMeter {
     /// The session has moved this many bytes so far.
     pub(super) fn moved(&self, bytes: u64) {
         let before = self.counted.fetch_max(bytes, Ordering::SeqCst);
-        self.bytes.inc_by(bytes.saturating_sub(before));
+        let more = bytes.saturating_sub(before);
+        self.bytes.inc_by(more);
+        if self.asked.work != Work::Probe {
+            self.of_key.bytes.inc_by(more);
+        }
     }
 
     /// What the session has deleted at this end.
@@ -259,6 +282,7 @@ impl SessionMeter {
 
     fn gone(&self, path: &[u8]) {
         self.deleted.inc();
+        self.of_key.deleted.inc();
         self.deletions.deleted(path, Instant::now());
     }
 }
@@ -269,8 +293,9 @@ impl EventSink for SessionMeter {
             Event::Progress(progress) => self.moved(progress.bytes),
             // Those of a probe are none.
             Event::FileDone(_) | Event::FileFailed(_) if self.asked.work == Work::Probe => {}
-            Event::FileDone(_) => {
+            Event::FileDone(file) => {
                 self.files.inc();
+                self.deletions.file(&file.path, file.bytes);
             }
             Event::FileFailed(_) => {
                 self.files_failed.inc();

@@ -198,9 +198,11 @@ impl Server {
         };
         let (identity, _) = load_or_generate(&identity_path)?;
         let listeners = listeners()?;
+        // Without a second descriptor the disk is not counted.
+        let watched = root.try_clone().ok();
         let handle = ServerHandle(Arc::new(Shared {
             admission: Admission::new(options.sessions_max),
-            metrics: Arc::new(Metrics::new(options.sessions_max)),
+            metrics: Arc::new(Metrics::new(options.sessions_max, watched)),
             draining: AtomicBool::new(false),
             turned: Mutex::new(Instant::now()),
         }));

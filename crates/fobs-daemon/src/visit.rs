@@ -3,7 +3,7 @@
 use super::admission::{Arrival, Full, Seat};
 use super::asked::{Asked, Count, top_of};
 use super::attempts::{AttemptGuard, SessionStop};
-use super::deletions::{By, Deletions};
+use super::deletions::{By, Deletions, Files};
 use super::fetch;
 use super::log::{expansion, request};
 use super::metrics::SessionMeter;
@@ -16,7 +16,7 @@ use fobs::server::{
     Answered, Fetch, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work,
     no_patterns, open_session,
 };
-use fobs_channel::control::tls;
+use fobs_channel::control::{ControlWriter, tls};
 use fobs_channel::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine};
 use fobs_channel::secure::identity::PublicKey;
 use fobs_channel::secure::ticket::Ticket;
@@ -24,8 +24,8 @@ use fobs_engine::tell_abort;
 use fobs_model::budget::SESSION_BYTES_MIN;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::EventSink;
-use fobs_model::message::PathRole;
 use fobs_model::message::files::WireEntry;
+use fobs_model::message::{Message, PathRole};
 use fobs_model::permit::Permit;
 use fobs_model::rights::{Access, Rights};
 use fobs_sys::confine;
@@ -62,6 +62,8 @@ struct Desk<'a> {
     meter: Option<Arc<SessionMeter>>,
     /// What takes the place of the key's rights, for one transfer.
     ticket: Option<Ticket>,
+    /// Where a client is told that it waits.
+    teller: Option<ControlWriter>,
 }
 
 impl Host for Desk<'_> {
@@ -105,6 +107,12 @@ impl Host for Desk<'_> {
         let seat = match place {
             Arrival::Seated(seat) => seat,
             Arrival::Waiting(place) => {
+                let _waits = daemon.metrics.keys.waits(visit);
+                if let Some(teller) = self.teller.take() {
+                    let text = place.describe(daemon.options.queue_wait);
+                    // One that cannot be told hears the answer.
+                    let _ = teller.send(&Message::Notice { text });
+                }
                 let seat = place.wait(wanted.transfer_id(), daemon.options.queue_wait, token)?;
                 // The seat is for the next one where this client was killed meanwhile.
                 if has_gone(&self.socket) {
@@ -115,12 +123,17 @@ impl Host for Desk<'_> {
             }
         };
         let (log, top) = (daemon.log.clone(), top_of(wanted));
-        let deletions = Deletions::new(log, Person::of(visit), top, daemon.lines.clone());
-        let meter = daemon.metrics.of_session(Asked::of(wanted), deletions);
+        let files = if daemon.options.log_files { Files::Named } else { Files::Counted };
+        let deletions = Deletions::new(log, Person::of(visit), top, daemon.lines.clone()).with_files(files);
+        let meter = daemon.metrics.of_session(visit, Asked::of(wanted), deletions);
         let meter = self.meter.insert(meter).clone();
         let (seat, _) = self.held.insert((seat, attempt));
         let policy = daemon.policy(rights, seat, meter, self.local)?;
         Ok(Policy { streams: daemon.entrance(limits), size_max, ..policy })
+    }
+
+    fn may_tell(&mut self, writer: ControlWriter) {
+        self.teller = Some(writer);
     }
 
     fn denial(&self) -> Option<Error> {
@@ -275,7 +288,7 @@ impl Daemon {
 
     /// Logs and counts a transfer of a client with a known key.
     fn report(&self, visit: &Visit, outcome: &Result<SessionFigures>, elapsed: Duration) {
-        self.metrics.ended(visit.asked, outcome);
+        self.metrics.ended(visit, outcome);
         match outcome {
             Ok(served) => self.log.done(visit, served, elapsed),
             Err(error) => self.log.failed(visit, error, elapsed),
@@ -351,6 +364,7 @@ impl Daemon {
             held: None,
             meter: None,
             ticket: None,
+            teller: None,
         };
         let opened = open_session(channel, &stop.token, &mut desk)?;
         Ok(Some((desk, opened)))
@@ -383,12 +397,14 @@ impl Daemon {
     fn welcome(&self, line: KeyLine, key: Option<PublicKey>, visit: &mut Visit) -> Known {
         let KeyLine { rights, limits, name } = line;
         visit.key_name = name;
+        visit.rate_bps = limits.rate_bps;
         let place = match &key {
             Some(key) => self.admission.arrive(key, limits),
             None => Err(Full::Queue),
         };
         if place.is_ok() && visit.stranger.as_ref().is_some_and(Stranger::leave) {
             visit.stranger = None;
+            self.metrics.keys.limits(visit, &limits);
         }
         Known { rights, limits, place }
     }

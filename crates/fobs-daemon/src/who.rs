@@ -20,6 +20,8 @@ pub(super) struct Visit {
     pub stranger: Option<Stranger>,
     pub key: Option<PublicKey>,
     pub key_name: String,
+    /// The key's limit of the rate, bits per second.
+    pub rate_bps: Option<u64>,
     /// How the keys of its TLS were exchanged.
     pub(super) key_exchange: Option<&'static str>,
     pub(super) request: Option<String>,
@@ -36,9 +38,27 @@ impl Visit {
             stranger: Some(stranger),
             key: None,
             key_name: String::new(),
+            rate_bps: None,
             key_exchange: None,
             request: None,
             asked: None,
+            deleted: Count::default(),
+        }
+    }
+
+    /// One whose key is known under this name.
+    #[cfg(test)]
+    pub(super) fn named(name: &str, asked: Option<Asked>) -> Visit {
+        Visit {
+            number: 1,
+            from: SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), 7),
+            stranger: None,
+            key: None,
+            key_name: name.to_owned(),
+            rate_bps: None,
+            key_exchange: None,
+            request: None,
+            asked,
             deleted: Count::default(),
         }
     }

@@ -192,6 +192,17 @@ fn spent(segments: &[Facts]) -> Vec<Spent> {
     all.filter(|spent| spent.share >= SHARE_SHOWN).collect()
 }
 
+/// With a capital letter at its beginning, but a command as it is typed.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) if !text.starts_with("fobs ") && !text.starts_with("sysctl ") => {
+            first.to_uppercase().chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// What limited when, in a line: `until 2.5 s the bottleneck of the path; then ...`.
 fn course(stretches: &[Stretch]) -> String {
     let mut text = String::new();
@@ -207,6 +218,22 @@ fn course(stretches: &[Stretch]) -> String {
 }
 
 impl Explanation {
+    /// What to do, in a sentence: what would help and by how much, what would decide, or that nothing is to
+    /// be done.
+    pub fn advice(&self) -> String {
+        let gain = match self.predicted_bps {
+            Some(bps) => format!(": up to {} instead of {}", rate(bps), rate(self.goodput_bps)),
+            None => String::new(),
+        };
+        // What it would give is said once.
+        let fix = self.fix.split("; predicted: ").next().unwrap_or_default().trim_end_matches('.');
+        match &self.decide {
+            Some(decide) => format!("To know what would help: {decide}."),
+            None if fix.is_empty() => "Nothing to do: too little was measured.".to_owned(),
+            None => format!("{}{gain}.", capital(fix)),
+        }
+    }
+
     /// The whole explanation for a person, in lines.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.sentence);

@@ -47,6 +47,7 @@ pub mod journal;
 mod kind;
 mod limits;
 mod losses;
+mod meaning;
 mod names;
 mod path;
 mod rates;

@@ -31,8 +31,15 @@ pub struct HostFacts {
     pub ciphers: Vec<CipherSpeed>,
     /// How fast one core hashes, bits per second.
     pub hash_bps: f64,
+    /// How fast one core puts packets on the network and takes them off it; `None` from an older version, and
+    /// where none pass over the loopback interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PacketSpeed>,
     /// The disk at the directory that was asked for.
     pub disk: DiskFacts,
+    /// What the client's key allows there; `None` from an older version, and where no key limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyFacts>,
     /// What its kernel keeps sessions to; `None` from an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walls: Option<Walls>,
@@ -82,6 +89,30 @@ pub struct CipherSpeed {
     pub name: String,
     /// Bits per second.
     pub bps: f64,
+}
+
+/// How fast one core handles packets of an ordinary path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PacketSpeed {
+    /// Sealing and sending, bits of data per second.
+    pub send_bps: f64,
+    /// Receiving and opening, likewise.
+    pub receive_bps: f64,
+}
+
+/// What a key allows its client.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KeyFacts {
+    /// The right's name; empty where the user's file permissions decide.
+    pub access: String,
+    /// Whether the client may pull.
+    pub may_pull: bool,
+    /// Whether it may push.
+    pub may_push: bool,
+    /// Most that all its copies together move, bits per second.
+    pub rate_bps: Option<u64>,
 }
 
 /// How fast the disk is.
@@ -136,6 +167,11 @@ impl HostFacts {
                 .map(|speed| CipherSpeed { name: text(speed.name), bps: sane(speed.bps) })
                 .collect(),
             hash_bps: sane(self.hash_bps),
+            key: self.key.map(|key| KeyFacts { access: text(key.access), ..key }),
+            packets: self.packets.map(|speed| PacketSpeed {
+                send_bps: sane(speed.send_bps),
+                receive_bps: sane(speed.receive_bps),
+            }),
             disk: match self.disk {
                 DiskFacts::Measured(speed) => DiskFacts::Measured(DiskSpeed {
                     directory: text(speed.directory),

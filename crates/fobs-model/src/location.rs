@@ -190,6 +190,22 @@ fn foreign(bytes: &[u8]) -> Option<String> {
     })
 }
 
+/// An option whose `-` a word processor has made another dash, where `exists` knows no file of that name.
+pub fn mistyped_option(arguments: &[OsString], exists: impl Fn(&OsStr) -> bool) -> Option<String> {
+    // Hyphens, dashes and the sign of subtraction.
+    let is_dash = |letter: char| ('\u{2010}'..='\u{2015}').contains(&letter) || letter == '\u{2212}';
+    let meant = |argument: &&OsString| {
+        let text = argument.to_str()?;
+        let rest = text.trim_start_matches(|letter| is_dash(letter) || letter == '-');
+        let dashes = &text[..text.len() - rest.len()];
+        let is_option = rest.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        let mistyped = dashes.contains(is_dash) && is_option && !exists(argument);
+        let count = if rest.len() == 1 { 1 } else { 2 };
+        mistyped.then(|| format!("'{text}' begins with a dash that is no '-': type {}{rest}", &"--"[..count]))
+    };
+    arguments.iter().find_map(|argument| meant(&argument))
+}
+
 /// What to add to an error about a source that is not there: braces are the shell's, of this host.
 pub fn unexpanded(arguments: &[OsString]) -> Option<String> {
     let braced = arguments.iter().find(|argument| {

@@ -343,6 +343,8 @@ pub struct ServeOptions {
     pub metrics: Option<SocketAddr>,
     /// Whether clients with the right to write may have the server pull from other daemons with a ticket.
     pub third_party: bool,
+    /// Whether each file that is stored or sent has a line in the log.
+    pub log_files: bool,
 }
 
 impl ServeOptions {
@@ -364,6 +366,7 @@ impl ServeOptions {
             drain: DEFAULT_DRAIN,
             metrics: None,
             third_party: false,
+            log_files: false,
         }
     }
 }

@@ -38,6 +38,16 @@ impl Permit {
         self.rights.as_ref().map_or(Privileges::OfTheUser, Rights::privileges)
     }
 
+    /// The right that decides; `None` where the user's file permissions do.
+    pub fn access(&self) -> Option<Access> {
+        self.server.or_else(|| self.rights.as_ref().map(Rights::access))
+    }
+
+    /// Whether the client may pull and push at all.
+    pub fn directions(&self) -> (bool, bool) {
+        (self.allows(Action::Read).is_ok(), self.allows(Action::Create).is_ok())
+    }
+
     /// How a push of the client is stored.
     pub fn terms(&self) -> Terms {
         let may = |actions: &[Action]| actions.iter().all(|action| self.allows(*action).is_ok());

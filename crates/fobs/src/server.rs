@@ -37,8 +37,8 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::EventSink;
-use fobs_model::host_facts::HostFacts;
-use fobs_model::message::{Accept, Hello, Message, Open, PULSE, Sending};
+use fobs_model::host_facts::{HostFacts, KeyFacts};
+use fobs_model::message::{Accept, Hello, Message, Open, PULSE, Sending, WAITS};
 use fobs_model::options::{Privileges, Stamps};
 use fobs_model::permit::{Needs, Permit};
 use fobs_model::text::sane;
@@ -104,6 +104,9 @@ fn serve_request(
 ) -> Result<SessionFigures> {
     let Request { examine, open } = *request;
     cancel.check()?;
+    if hello.has(WAITS) {
+        host.may_tell(channel.writer.clone());
+    }
     let policy = host.judge(Wanted::Transfer { open: &open, examine: examine.as_deref() })?;
     if let Some(directory) = examine {
         let client = channel.peer.address.or(policy.client);
@@ -120,7 +123,16 @@ fn examined(directory: &[u8], policy: &Policy, client: Option<IpAddr>, cancel: &
         Ok(()) => DiskProbe::At { base: &policy.base, directory },
         Err(why) => DiskProbe::Refused(why.message),
     };
-    examine(client, &disk, cancel)
+    let (may_pull, may_push) = policy.permit.directions();
+    let access = policy.permit.access().map(|access| access.name().to_owned());
+    let rate_bps = policy.throttle.cap(None);
+    let key = (access.is_some() || rate_bps.is_some()).then(|| KeyFacts {
+        access: access.unwrap_or_default(),
+        may_pull,
+        may_push,
+        rate_bps,
+    });
+    HostFacts { key, ..examine(client, &disk, cancel) }
 }
 
 fn answer(

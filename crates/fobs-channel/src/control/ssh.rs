@@ -85,6 +85,8 @@ pub struct SshSession {
 #[derive(Debug)]
 pub struct SshProcess {
     child: Arc<Mutex<Child>>,
+    /// The far end, for messages.
+    description: String,
     host: String,
     fobs_path: String,
     /// The other side's first output.
@@ -149,6 +151,7 @@ impl Started {
         let head = Arc::new(Mutex::new(Said::default()));
         let process = SshProcess {
             child: Arc::new(Mutex::new(child)),
+            description: words::described(&remote.host, options.ssh.grammar),
             host: remote.host.clone(),
             fobs_path: options.fobs_path.clone(),
             head: head.clone(),
@@ -163,8 +166,7 @@ impl Started {
     /// From here on both sides send frames.
     fn into_session(self) -> SshSession {
         let Started { process, stdin, stdout, deadline } = self;
-        let peer =
-            Peer { description: format!("{} via ssh", process.host), address: None, zone: 0, key: None };
+        let peer = Peer { description: process.description.clone(), address: None, zone: 0, key: None };
         let channel = ControlChannel::over_timed(stdout, deadline, stdin, Carrier::Ssh, peer);
         SshSession { channel, process }
     }

@@ -26,7 +26,8 @@ A source or destination is one of: a local path; [user@]host:path or ssh://[user
 fobs://host[:port]/path below the directory that a daemon serves; '-' for standard input or output. Over SSH, a \
 path that does not start with '/' is relative to the home directory; in the URL, an absolute path needs a second \
 slash. Write an IPv6 address in brackets, and a local name with a colon as ./a:b. In URLs, %XX stands for a byte. \
-Names over SSH may have a shell's patterns (host:'*.txt') and ~user, which the other host expands. Sources may be \
+Of a destination that does not exist the last name is made (with a '/' behind it as a directory), those above it \
+are not. Names over SSH may have a shell's patterns (host:'*.txt') and ~user, which the other host expands. Sources may be \
 on several hosts, and both sides on others: then the data goes directly between them. fobs --help lists the exit \
 codes.";
 

@@ -101,6 +101,10 @@ pub struct ServeArgs {
     /// Write the log as JSON, one object per line
     #[arg(long)]
     pub log_json: bool,
+
+    /// Write a line for each file that is stored or sent, too
+    #[arg(long)]
+    pub log_files: bool,
 }
 
 impl ServeArgs {

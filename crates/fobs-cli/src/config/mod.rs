@@ -11,9 +11,11 @@ mod show;
 mod sources;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+use fobs::options::TransferOptions;
 use fobs::options::flag::CommandName;
 use fobs::{Error, ErrorKind};
 
@@ -44,6 +46,30 @@ pub enum Refusal {
 /// The first mistake in it or in the configuration.
 pub fn parse() -> Result<Cli, Refusal> {
     parse_with(std::env::args_os().collect(), &Places::of_this_process, &|notice| output::note(notice))
+}
+
+/// The options of a transfer that a line has, with the defaults of this host and user; `None` where it has
+/// none or cannot be run.
+pub fn options_of(words: Vec<OsString>) -> Option<TransferOptions> {
+    let cli = parse_with(words, &Places::of_this_process, &|_| ()).ok()?;
+    let chosen = match &cli.command {
+        args::Command::Cp(copy) => &copy.chosen,
+        args::Command::Sync(sync) => &sync.chosen,
+        args::Command::Doctor(doctor) => &doctor.way.0.chosen,
+        _ => return None,
+    };
+    resolve::transfer(chosen).ok()
+}
+
+/// The directory of the user's configuration.
+pub fn directory() -> Option<PathBuf> {
+    sources::base().map(|base| base.join("fobs"))
+}
+
+/// The hosts that have blocks of their own; patterns too.
+pub fn hosts() -> Vec<String> {
+    let sources = Places::of_this_process().read(&keys::all(), |_| Ok(()));
+    sources.map_or_else(|_| Vec::new(), |sources| sources.patterns().map(str::to_owned).collect())
 }
 
 fn parse_with(

@@ -101,16 +101,20 @@ enum Owner {
     Host,
 }
 
+/// Where configurations of this user lie; `None` where the home directory is not known.
+pub fn base() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    given.or_else(|| std::env::home_dir().map(|home| home.join(".config")))
+}
+
 impl Places {
     /// Those of this process.
     pub fn of_this_process() -> Places {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let home = std::env::home_dir();
-        let base = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = base.or_else(|| home.as_ref().map(|home| home.join(".config")));
         let named = variable(FILE_VARIABLE).map(PathBuf::from);
         Places {
-            user: named.or_else(|| base.map(|base| base.join("fobs/config.toml"))),
+            user: named.or_else(|| base().map(|base| base.join("fobs/config.toml"))),
             system: variable(SYSTEM_FILE_VARIABLE).map_or_else(|| PathBuf::from(SYSTEM_FILE), PathBuf::from),
             variables: std::env::vars_os().collect(),
             home,
@@ -223,6 +227,11 @@ impl Sources {
     /// What is left out, though the user may count on it: a sentence each.
     pub fn notices(&self) -> impl Iterator<Item = &String> {
         self.misspelt.iter().chain(&self.left_out)
+    }
+
+    /// The patterns of all blocks.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.layers.iter().filter_map(|layer| layer.pattern.as_deref())
     }
 
     /// A sentence for each variable that sets nothing and is nearly a key's.

@@ -64,6 +64,7 @@ fn json(facts: &Examination, diagnosis: &Diagnosis) -> Result<String> {
 /// The arguments as an examination.
 fn checkup(args: &DoctorArgs) -> Result<Checkup> {
     let way = &args.way.0;
+    crate::resolve::refuse_mistyped(args.host.as_slice())?;
     let remote = args.host.as_deref().map(location::host).transpose()?;
     if let Some(Remote { carrier, .. }) = remote {
         way.check(CommandName::Doctor, carrier)?;

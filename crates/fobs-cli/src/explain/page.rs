@@ -6,6 +6,7 @@ mod bars;
 mod chart;
 mod losses;
 mod signatures;
+mod sources;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -80,12 +81,13 @@ pub fn page(trace: &Trace, why: &Explanation) -> String {
             }
             body {
                 (subject::header(trace))
-                h1 { (why.sentence) }
+                h1 { (why.advice()) }
+                p.limit { (why.sentence) }
                 (findings(trace, why))
                 (bars::budget(&why.budget))
                 @for chart in over_time(trace.journal.sender()) { (chart.draw()) }
                 (signatures::map(trace.journal.losses()))
-                footer { (session(trace)) }
+                (sources::footer(trace))
             }
         }
     };
@@ -102,7 +104,7 @@ fn findings(trace: &Trace, why: &Explanation) -> Markup {
     html! {
         dl {
             @if let End::Failed { message } = &trace.end { dt { "The copy failed" } dd { (message) } }
-            @if !why.fix.is_empty() { dt { "What would help" } dd { (why.fix) } }
+            @if why.decide.is_some() && !why.fix.is_empty() { dt { "What would probably help" } dd { (why.fix) } }
             @if let Some(forecast) = &why.fobs { dt { "What fobs would make of this path" } dd { (forecast) } }
             (listed("Why we think so", &why.evidence))
             (listed("Lost packets", &losses))
@@ -120,13 +122,6 @@ fn listed(name: &str, lines: &[String]) -> Markup {
             dd { @for line in lines { p { (line) } } }
         }
     }
-}
-
-/// Control channel, transport, cipher and congestion controller.
-fn session(trace: &Trace) -> String {
-    let head = &trace.head;
-    let words = [&head.control, &head.transport, &head.cipher, &head.cc];
-    words.into_iter().filter(|word| !word.is_empty()).cloned().collect::<Vec<_>>().join(", ")
 }
 
 /// The charts over time, from the differences of neighbouring samples.
@@ -148,6 +143,8 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
     [
         Chart {
             title: "Throughput",
+            legend: "What left the sender, packets sent again included, and what the receiver has said to have. \
+                     The space between them is lost or on its way.",
             unit: Unit::BitsPerSecond,
             curves: vec![
                 each("sent", Colour::Orange, &|s, t| bits(s.bytes_sent, t)),
@@ -156,6 +153,7 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
         },
         Chart {
             title: "Round trip",
+            legend: "From a packet to its acknowledgement. What stands above the smallest is time in queues.",
             unit: Unit::Milliseconds,
             curves: vec![
                 each("newest", Colour::Blue, &|s, _| s.rtt_us as f64 / 1e3),
@@ -164,6 +162,8 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
         },
         Chart {
             title: "Loss, where the packets were sent",
+            legend: "The part of the packets sent at that time that did not arrive. What the receiver's socket \
+                     dropped is the receiver's; the rest was lost on the path.",
             unit: Unit::Share,
             curves: vec![
                 lost("lost", Colour::Red, |s| s.packets_lost),

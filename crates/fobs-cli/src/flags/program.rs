@@ -16,6 +16,7 @@ pub struct ProgramWords {
     pub quiet: bool,
     pub verbose: u8,
     pub json: bool,
+    pub progress: bool,
     pub explain: bool,
     pub trace: Option<PathBuf>,
     pub through_here: bool,
@@ -45,6 +46,14 @@ pub const SAYING: &[Row] = &[
     .help("Verbose: print a line for every file; ssh's own messages come with -o LogLevel=DEBUG")
     .on(&[CP.letter('v'), RSYNC.letter('v').help("Print the names of what is transferred or deleted")])
     .yields(&["quiet"]),
+    Row::switch("progress", |it, on| it.program.progress = on)
+        .help("Print a line of progress now and then where there is no terminal to draw it on")
+        .detail(
+            "The first after 10 s, then one every 10 s in the first minute, every minute in the first ten, and \
+             every ten minutes later. On a terminal the progress is always shown.",
+        )
+        .on(&[CP])
+        .yields(&["quiet"]),
 ];
 
 /// How names are printed.

@@ -26,6 +26,16 @@ pub enum Change {
 const FORMS: &str =
     "give rate=RATE (or rate=none), priority=fair, scavenger or greedy, pause, resume or cancel";
 
+impl Change {
+    /// What may be given, each to its end or to where its value begins.
+    pub fn forms() -> Vec<String> {
+        let priorities = Priority::ALL.iter().map(|priority| Change::Priority(*priority).to_string());
+        let others = [Change::Rate(None), Change::Pause, Change::Resume, Change::Cancel];
+        let others = others.map(|change| change.to_string());
+        std::iter::once("rate=".to_owned()).chain(others).chain(priorities).collect()
+    }
+}
+
 impl FromStr for Change {
     type Err = String;
 
@@ -74,6 +84,9 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(change), "{text}");
             assert_eq!(change.to_string().parse(), Ok(change), "{text}");
+        }
+        for form in Change::forms().iter().filter(|form| *form != "rate=") {
+            form.parse::<Change>().expect(form);
         }
         for text in ["", "rate", "rate=", "rate=fast", "priority=low", "stop", "pause=1", "rate=-1"] {
             text.parse::<Change>().expect_err(text);

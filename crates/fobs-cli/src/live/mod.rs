@@ -82,6 +82,12 @@ fn directories() -> Vec<PathBuf> {
     found
 }
 
+/// The same directory for other sockets of this user, made if need be.
+pub fn private_directory() -> Option<PathBuf> {
+    let directory = own_directory();
+    make_directory(&directory).map(|()| directory)
+}
+
 /// Makes the directory, for its user alone. One that another user has made is not used.
 fn make_directory(directory: &Path) -> Option<()> {
     let _ = fs::DirBuilder::new().mode(0o700).create(directory);

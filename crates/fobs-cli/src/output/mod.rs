@@ -5,6 +5,7 @@ mod person;
 mod printable;
 mod progress;
 mod status;
+mod steps;
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -14,11 +15,13 @@ use fobs::explain::Explanation;
 use fobs::{Error, ErrorKind};
 
 use crate::exit;
+use crate::flags::ProgramWords;
 use json::Json;
 use person::{Detail, Person};
 pub use printable::{printable, printable_path};
 
 pub use status::status;
+pub use steps::Steps;
 
 /// Receives the events of a run and, once, its outcome.
 pub trait Reporter: EventSink {
@@ -34,20 +37,26 @@ pub trait Reporter: EventSink {
     }
 }
 
-/// The reporter of `fobs cp` for its `--json`, `-q` and `-v`; `name` is that of its first source, `limit` the
-/// user's own of the rate, bits per second.
-pub fn of_copy(json: bool, quiet: bool, verbose: u8, name: &[u8], limit: Option<u64>) -> Arc<dyn Reporter> {
-    if json {
-        return Arc::new(Json::new(io::stdout()));
+/// The reporter of `fobs cp`; `name` is that of its first source, `limit` the user's own of the rate, bits
+/// per second.
+pub fn of_copy(said: &ProgramWords, name: &[u8], limit: Option<u64>) -> Arc<dyn Reporter> {
+    if said.json {
+        return of_json();
     }
-    let detail = match (quiet, verbose) {
+    let detail = match (said.quiet, said.verbose) {
         (true, _) => Detail::Errors,
         (false, 0) => Detail::Summary,
         (false, _) => Detail::Files,
     };
-    let progress = !quiet && io::stderr().is_terminal();
-    let bar = progress.then(|| progress::Bar::new(name));
-    Arc::new(Person::new(io::stderr(), detail, bar).limited(limit))
+    let is_drawn = !said.quiet && io::stderr().is_terminal();
+    let bar = is_drawn.then(|| progress::Bar::new(name));
+    let steps = (said.progress && !said.quiet && !is_drawn).then(Steps::new);
+    Arc::new(Person::new(io::stderr(), detail, bar).limited(limit).stepwise(steps))
+}
+
+/// The reporter of `--json`.
+pub fn of_json() -> Arc<dyn Reporter> {
+    Arc::new(Json::new(io::stdout()))
 }
 
 /// The sink of a command that shows notices only, each as a line on standard error.

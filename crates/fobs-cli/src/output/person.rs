@@ -8,9 +8,9 @@ use fobs::event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, 
 use fobs::explain::{Explanation, Measured};
 use fobs::mode::ModeChange;
 
-use super::Reporter;
 use super::printable::printable;
 use super::progress::Bar;
+use super::{Reporter, Steps};
 use crate::units::{show_bytes, show_clock, show_rate, show_share};
 
 /// Hexadecimal digits of the root in the summary: enough to compare by eye.
@@ -41,17 +41,24 @@ pub struct Person<W> {
     bar: Option<Bar>,
     /// The user's own limit, bits per second, until it is told how long the copy takes with it.
     limit: Mutex<Option<u64>>,
+    /// Lines of progress in place of a bar.
+    steps: Option<Steps>,
 }
 
 impl<W: Write> Person<W> {
     /// Writes lines to `out`, and progress to `bar` if there is one.
     pub fn new(out: W, detail: Detail, bar: Option<Bar>) -> Person<W> {
-        Person { out: Mutex::new(out), detail, bar, limit: Mutex::default() }
+        Person { out: Mutex::new(out), detail, bar, limit: Mutex::default(), steps: None }
     }
 
     /// With the user's own limit of the rate, bits per second.
     pub fn limited(self, bits_per_second: Option<u64>) -> Person<W> {
         Person { limit: Mutex::new(bits_per_second), ..self }
+    }
+
+    /// With lines of progress now and then.
+    pub fn stepwise(self, steps: Option<Steps>) -> Person<W> {
+        Person { steps, ..self }
     }
 
     /// Says once, as soon as the bytes are known, that the user's own limit makes the copy take days.
@@ -107,6 +114,9 @@ impl<W: Write + Send> EventSink for Person<W> {
                 self.tell_of_limit(&progress);
                 if let Some(bar) = &self.bar {
                     bar.show(&progress);
+                }
+                if let Some(line) = self.steps.as_ref().and_then(|steps| steps.line(&progress)) {
+                    self.say(Detail::Summary, &line);
                 }
             }
             Event::FileDone(fobs::event::FileDone { path, bytes, root: _ }) => {

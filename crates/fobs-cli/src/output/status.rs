@@ -10,6 +10,15 @@ use crate::units::{show_bytes, show_clock, show_rate};
 
 /// How a running copy stands: bytes, rate, time left, and what limits it.
 pub fn status(elapsed: Duration, progress: &Progress, why: &Explanation) -> String {
+    let limit = match why.limit {
+        Some(_) => why.sentence.trim_end_matches('.'),
+        None => "nothing was measured yet",
+    };
+    format!("{}; {limit}", standing(elapsed, progress))
+}
+
+/// The same without what limits it.
+pub(super) fn standing(elapsed: Duration, progress: &Progress) -> String {
     let moved = show_bytes(progress.bytes);
     let moved = match (progress.scan_complete, progress.bytes_known) {
         (false, _) | (true, 0) => moved,
@@ -22,12 +31,8 @@ pub fn status(elapsed: Duration, progress: &Progress, why: &Explanation) -> Stri
         Some(left) => format!("{} left", show_time_left(left)),
         None => "time left unknown".to_owned(),
     };
-    let limit = match why.limit {
-        Some(_) => why.sentence.trim_end_matches('.'),
-        None => "nothing was measured yet",
-    };
     let (rate, elapsed) = (show_rate(progress.rate_bps), show_clock(elapsed));
-    format!("{moved} after {elapsed}, {rate}, {left}; {limit}")
+    format!("{moved} after {elapsed}, {rate}, {left}")
 }
 
 #[cfg(test)]

@@ -30,11 +30,8 @@ use stop::Stop;
 
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
-    let reporter: Arc<dyn Reporter> = if args.chosen.program.json {
-        crate::output::of_copy(true, false, 0, b"", None)
-    } else {
-        Arc::new(Lines::new(args))
-    };
+    let reporter: Arc<dyn Reporter> =
+        if args.chosen.program.json { crate::output::of_json() } else { Arc::new(Lines::new(args)) };
     let recording = Arc::new(Recording::new(reporter.clone(), Meanwhile::Silent));
     if let [sources @ .., destination] = args.paths.as_slice() {
         recording.describe(sources, destination);
@@ -100,6 +97,7 @@ impl Sync {
 }
 
 fn resolved(args: &SyncArgs) -> Result<Sync> {
+    resolve::refuse_mistyped(&args.paths)?;
     let mut sync = options::resolve(args)?;
     let (words, mut destination) = ends(args)?;
     let mut sources = words.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;

@@ -17,7 +17,7 @@ use super::order::Held;
 use super::progress::{Standing, complete, flowing};
 use super::wording::Wording;
 use crate::args::sync::SyncArgs;
-use crate::output::{Reporter, note};
+use crate::output::{Reporter, Steps, note};
 
 /// Most lines that wait for their file with `--progress`; further ones are printed at once.
 const WAITING_MAX: usize = 1 << 16;
@@ -30,6 +30,8 @@ pub struct Lines {
     log: Option<Log>,
     letters: Letters,
     zone: TimeZone,
+    /// Lines of how far the whole is, with `--progress`.
+    steps: Option<Steps>,
     state: Mutex<Printed>,
 }
 
@@ -66,8 +68,10 @@ impl Lines {
             columns: 0,
         };
         let log = opened.and_then(Result::ok);
+        let steps = (wording.progress == 1 && !wording.quiet).then(Steps::new);
         Lines {
             log,
+            steps,
             letters: Letters::of(args.chosen.program.raw_names),
             wording,
             zone,
@@ -187,6 +191,10 @@ impl Lines {
     fn progress(&self, progress: &Progress) {
         let mut state = self.state();
         state.is_listed = progress.scan_complete;
+        // A large file has no line of its own for hours.
+        if let Some(line) = self.steps.as_ref().and_then(|steps| steps.line(progress)) {
+            note(&line);
+        }
         if self.wording.progress < 2 {
             return;
         }

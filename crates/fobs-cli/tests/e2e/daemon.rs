@@ -145,6 +145,11 @@ impl Daemon {
         }
     }
 
+    /// The key of its first client.
+    pub fn client_key(&self) -> &Path {
+        &self.client_key
+    }
+
     /// The location of a path under the root, without its leading slash.
     pub fn url(&self, path: &str) -> String {
         format!("fobs://{}/{path}", self.authority)

@@ -20,7 +20,7 @@ fn examined(finished: &Finished) -> Value {
 
 /// Both ends were examined and data passed both ways.
 #[track_caller]
-fn expect_both_ends(found: &Value) {
+fn expect_both_ends(found: &Value, allowed: &[&str]) {
     assert_eq!((&found["v"], &found["event"]), (&Value::from(1), &Value::from("doctor")));
     for end in [&found["facts"]["here"], &found["facts"]["there"]["host"]] {
         assert!(end["program"].as_str().is_some_and(|program| program.starts_with("fobs ")), "{end}");
@@ -35,7 +35,7 @@ fn expect_both_ends(found: &Value) {
     let ahead = found["facts"]["there"]["clock_ahead_s"].as_f64().expect("a difference");
     assert!(ahead.abs() < 5.0, "one clock: {ahead}");
     assert_eq!(found["failure"], Value::Null);
-    for way in ["forth", "back"] {
+    for way in allowed {
         assert!(found[way]["bps"].as_f64().is_some_and(|bps| bps > 0.0), "{found}");
     }
     assert!(found["verdict"].as_str().is_some_and(|verdict| verdict.contains("is limited to about")));
@@ -57,8 +57,9 @@ fn doctor_examines_this_host_alone() {
     for name in ["socket buffers", "offloads", "cipher", "hash", "disk"] {
         assert!(text.contains(&format!("  {name:15} ")), "{name}: {text}");
     }
-    let last = text.lines().last().unwrap_or_default();
-    assert!(last.starts_with("Verdict: sending from here is limited to about "), "{last}");
+    let last: Vec<&str> = text.lines().rev().take(3).collect();
+    let marks = ["[>] type: ", "[!] limits: sending about ", "[+] fine: "];
+    assert!(last.iter().zip(marks).all(|(line, mark)| line.starts_with(mark)), "{text}");
     assert!(names(&case.local("")).is_empty());
 }
 
@@ -68,7 +69,7 @@ fn doctor_examines_a_daemon_and_the_path() {
     let mut daemon = Daemon::start(&case, "read-write");
     let finished = case.run(doctor_of_a_daemon(&case, &daemon, "").arg("--json")).expect_success();
     let found = examined(&finished);
-    expect_both_ends(&found);
+    expect_both_ends(&found, &["forth", "back"]);
     let disk = &found["facts"]["there"]["host"]["disk"]["measured"];
     assert!(disk["write_bps"].as_f64().is_some_and(|bps| bps > 0.0), "{found}");
     assert!(names(&daemon.root).is_empty() && names(&case.local("")).is_empty());
@@ -80,9 +81,23 @@ fn a_key_that_may_not_write_has_no_disk_tried() {
     let case = Case::new("a_key_that_may_not_write_has_no_disk_tried");
     let daemon = Daemon::start(&case, "read-only");
     let found = examined(&case.run(doctor_of_a_daemon(&case, &daemon, "").arg("--json")).expect_success());
-    expect_both_ends(&found);
+    expect_both_ends(&found, &["back"]);
     let reason = found["facts"]["there"]["host"]["disk"]["unmeasured"]["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("may not try the disk: its rights are read-only"), "{found}");
+}
+
+#[test]
+fn doctor_says_what_this_key_allows() {
+    let case = Case::new("doctor_says_what_this_key_allows");
+    let daemon = Daemon::start(&case, "write-only,rate=80Mbit");
+    let finished = case.run(&mut doctor_of_a_daemon(&case, &daemon, "")).expect_success();
+    let text = String::from_utf8(finished.stdout).expect("text");
+    assert!(text.contains("this client may push, not pull (write-only)"), "{text}");
+    assert!(text.contains("all its copies together at most 80.0 Mbit/s"), "{text}");
+    let limits = text.lines().find(|line| line.starts_with("[!] limits: ")).unwrap_or_default();
+    // How near the path came to it depends on what else runs here.
+    assert!(limits.contains("[!] limits: to "), "{limits}");
+    assert!(limits.contains("nothing: this key does not allow it"), "{limits}");
 }
 
 #[test]
@@ -117,7 +132,7 @@ fn doctor_examines_a_host_over_ssh() {
     let mut command = sshd.doctor(&case);
     command.args(["--json", "--seconds", "1", "--dir"]).arg(case.local("")).arg(sshd.location(""));
     let found = examined(&case.run(&mut command).expect_success());
-    expect_both_ends(&found);
+    expect_both_ends(&found, &["forth", "back"]);
     assert!(found["facts"]["there"]["host"]["disk"]["measured"].is_object(), "{found}");
     assert!(names(&sshd.root).is_empty());
 }
@@ -135,11 +150,9 @@ fn doctor_says_at_which_end_udp_is_blocked() {
         let finished = case.run(&mut doctor_of_a_daemon(&case, &daemon, "")).expect_code(35);
         let text = String::from_utf8(finished.stdout).expect("text");
         assert!(text.contains(words), "{side:?}: {text}");
-        let last = text.lines().last().unwrap_or_default();
-        assert!(
-            last.contains("UDP carries no data between here and") && last.contains("iptables -A INPUT"),
-            "{last}"
-        );
+        let last: Vec<&str> = text.lines().rev().take(2).collect();
+        let words = ["iptables -A INPUT", "UDP carries no data between here and"];
+        assert!(last.iter().zip(words).all(|(line, words)| line.contains(words)), "{text}");
         case.net.iptables(side, "-D INPUT -p udp -j DROP");
     }
 }

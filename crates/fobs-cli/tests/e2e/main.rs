@@ -20,9 +20,11 @@ mod sync_words;
 
 mod arguments;
 mod changing;
+mod completions;
 mod copies;
 mod crash;
 mod doctor;
+mod documents;
 mod explain;
 mod hostile;
 mod hostile_rewrite;

@@ -172,6 +172,11 @@ impl Running {
         self.stdout.lock().expect("no panic under the lock").len()
     }
 
+    /// Standard output so far, as text.
+    pub fn stdout_so_far(&self) -> String {
+        String::from_utf8_lossy(&self.stdout.lock().expect("no panic under the lock")).into_owned()
+    }
+
     /// Its standard error so far.
     pub fn stderr_so_far(&self) -> String {
         String::from_utf8_lossy(&self.stderr.lock().expect("no panic under the lock")).into_owned()

@@ -124,3 +124,56 @@ fn a_session_holds_no_more_descriptors_than_documented() {
     case.wait_for("all are closed again", || open() <= idle);
     eprintln!("{} descriptors with {count} sessions", most - idle);
 }
+
+#[test]
+fn a_client_that_waits_for_a_session_is_told_so_at_once() {
+    let case = Case::new("a_client_that_waits_for_a_session_is_told_so_at_once");
+    let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
+    let keys = [("", &client)];
+    let options = ["--queue-wait", "100"];
+    let spec = Spec { options: &options, sessions_max: Some(1), ..Spec::new(&case, &keys, &server) };
+    let daemon = Daemon::start_with(&case, spec);
+    fs::write(daemon.root.join("file"), vec![7; 8 << 20]).expect("the served directory");
+    let mut first = case.start(daemon.cp(&case).args(SLOWLY).arg(daemon.url("file")).arg(case.local("one")));
+    first.wait_until_data_flows();
+    let second = case.start(daemon.cp(&case).arg(daemon.url("file")).arg(case.local("two")));
+    let told = "all 1 sessions of the server are taken: waiting for one for up to 100 s, behind 0 others";
+    case.wait_for("the notice", || second.stdout_so_far().contains(told));
+    first.signal(Signal::INT);
+    first.finish().expect_code(20);
+    second.finish().expect_success();
+}
+
+#[test]
+fn the_log_names_files_where_asked_and_is_searched() {
+    let case = Case::new("the_log_names_files_where_asked_and_is_searched");
+    let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
+    let keys = [("read-write,rate=900Mbit", &client)];
+    let options = ["--log-json", "--log-files"];
+    let daemon = Daemon::start_with(&case, Spec { options: &options, ..Spec::new(&case, &keys, &server) });
+    fs::create_dir(case.local("set")).expect("a directory");
+    for name in ["a", "b"] {
+        fs::write(case.local("set").join(name), name).expect("a file");
+    }
+    case.run(daemon.cp(&case).arg("-r").arg(case.local("set")).arg(daemon.url("new"))).expect_success();
+    case.wait_for("the outcome", || daemon.log().contains("\"event\":\"done\""));
+    let log = daemon.log();
+    let found = |words: &[&str]| {
+        let mut command = case.fobs(super::net::Side::Client);
+        let finished = case.run_with_input(command.arg("log").args(words), log.clone().into_bytes());
+        let text = String::from_utf8(finished.expect_success().stdout).expect("text");
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let files = found(&["--event", "file", "--key", "e2e"]);
+    assert_eq!(files.len(), 2, "{files:?}");
+    for name in ["file 'set/a' of it, 1 bytes", "file 'set/b' of it, 1 bytes"] {
+        assert!(files.iter().any(|line| line.ends_with(name)), "{name}: {files:?}");
+    }
+    assert_eq!(found(&["--path", "set/a"]).len(), 1);
+    assert_eq!(found(&["--path", "new"]).len(), 4, "a request, two files and the outcome");
+    let requests = found(&["--event", "request", "--path", "/new", "--since", "1h"]);
+    assert!(requests.len() == 1 && requests[0].contains("at most 900 Mbit/s"), "{requests:?}");
+    let outcome: Value = serde_json::from_str(&found(&["--code", "ok", "--json"])[0]).expect("a record");
+    assert_eq!((&outcome["event"], &outcome["files"]), (&Value::from("done"), &Value::from(2)));
+    assert_eq!(found(&["--key", "somebody"]), [""; 0]);
+}

@@ -25,6 +25,12 @@ impl Sshd {
     /// Starts one on the server's side.
     #[track_caller]
     pub fn start(case: &Case) -> Sshd {
+        Sshd::start_as(case, |command| command)
+    }
+
+    /// Likewise, with its command changed.
+    #[track_caller]
+    pub fn start_as(case: &Case, changed: impl FnOnce(Command) -> Command) -> Sshd {
         let root = case.path("served");
         fs::create_dir_all(&root).expect("the remote directory");
         let directory = case.path("ssh");
@@ -60,7 +66,8 @@ impl Sshd {
             fs::create_dir_all("/run/sshd").expect("root may");
         }
         let mut command = case.command(Side::Server, sshd_path());
-        let mut running = case.start(command.args(["-D", "-e", "-f"]).arg(file("sshd_config")));
+        command.args(["-D", "-e", "-f"]).arg(file("sshd_config"));
+        let mut running = case.start(&mut changed(command));
         wait_until_listening(case, &mut running, port);
         Sshd { running, root, config, udp_ports: case.net.udp_ports() }
     }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::deletions::LineBudget;
 use crate::log::Log;
-use crate::who::Person;
+use crate::who::{Person, Visit};
+use fobs_channel::secure::authorized_keys::KeyLimits;
 use fobs_model::error::ErrorKind;
 use fobs_model::event::{FileError, OtherEntries, Progress};
 use std::collections::HashSet;
@@ -18,7 +19,7 @@ fn meter(metrics: &Metrics, work: Work, direction: TransferDirection) -> (Asked,
     };
     let deletions = Deletions::new(Log::here(), person, b"top".to_vec(), LineBudget::new(Instant::now()));
     let asked = Asked { work, direction };
-    (asked, metrics.of_session(asked, deletions))
+    (asked, metrics.of_session(&Visit::named("ann@desk", Some(asked)), asked, deletions))
 }
 
 fn served(direction: TransferDirection) -> SessionFigures {
@@ -42,7 +43,7 @@ fn expect(text: &str, lines: &[&str]) {
 
 #[test]
 fn counters_outlive_sessions_and_have_fixed_labels() {
-    let metrics = Arc::new(Metrics::new(7));
+    let metrics = Arc::new(Metrics::new(7, None));
     for _ in 0..2 {
         let (asked, meter) = meter(&metrics, Work::Copy, TransferDirection::Push);
         for bytes in [100, 100, 250] {
@@ -56,9 +57,9 @@ fn counters_outlive_sessions_and_have_fixed_labels() {
         meter.event(Event::FileFailed(FileError { path: b"\n".to_vec(), message: String::new() }));
         let served = served(TransferDirection::Push);
         meter.moved(served.bytes);
-        metrics.ended(Some(asked), &Ok(served));
+        metrics.ended(&Visit::named("ann@desk", Some(asked)), &Ok(served));
     }
-    metrics.ended(None, &Err(Error::new(ErrorKind::Denied, "no")));
+    metrics.ended(&Visit::named("", None), &Err(Error::new(ErrorKind::Denied, "no")));
     metrics.connection();
     metrics.stream();
     metrics.refused("timeout");
@@ -78,6 +79,8 @@ fn counters_outlive_sessions_and_have_fixed_labels() {
         "fobs_sessions_running 3",
         "fobs_sessions_waiting 2",
         "fobs_sessions_max 7",
+        "fobs_key_sessions_total{key=\"ann@desk\",direction=\"push\",outcome=\"partial\"} 2",
+        "fobs_key_moved_bytes_total{key=\"ann@desk\",direction=\"push\"} 600",
         "fobs_draining 1",
     ];
     expect(&text, &lines);
@@ -86,7 +89,7 @@ fn counters_outlive_sessions_and_have_fixed_labels() {
 
 #[test]
 fn what_moves_no_file_counts_as_what_it_is() {
-    let metrics = Metrics::new(7);
+    let metrics = Metrics::new(7, None);
     for work in [Work::Probe, Work::DryRun, Work::Sync] {
         let (asked, meter) = meter(&metrics, work, TransferDirection::Push);
         meter.event(Event::Deleted { path: b"a".to_vec(), directory: false });
@@ -98,7 +101,10 @@ fn what_moves_no_file_counts_as_what_it_is() {
             }));
             meter.moved(300);
         }
-        metrics.ended(Some(asked), &Ok(SessionFigures { failed: 0, ..served(TransferDirection::Push) }));
+        metrics.ended(
+            &Visit::named("ann@desk", Some(asked)),
+            &Ok(SessionFigures { failed: 0, ..served(TransferDirection::Push) }),
+        );
     }
     let (_, pull) = meter(&metrics, Work::Sync, TransferDirection::Pull);
     pull.event(Event::Deleted { path: b"at the client".to_vec(), directory: false });
@@ -152,8 +158,41 @@ fn is_open_metrics(text: &str) {
             "gauge" => name == family.0,
             other => panic!("no type: {other}"),
         };
-        assert!(fits && name.starts_with("fobs_"), "{line} in {family:?}");
+        let ours = ["fobs_", "process_"].iter().any(|prefix| name.starts_with(prefix));
+        assert!(fits && ours, "{line} in {family:?}");
         assert!(value.parse::<f64>().is_ok_and(f64::is_finite), "{line}");
         assert!(samples.insert(series.to_owned()), "{line} comes twice");
     }
+}
+
+#[test]
+fn rules_and_dashboard_name_metrics_that_exist() {
+    let metrics =
+        Metrics::new(7, rustix::fs::open("/", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).ok());
+    let (asked, _meter) = meter(&metrics, Work::Copy, TransferDirection::Push);
+    let visit = Visit::named("ann@desk", Some(asked));
+    metrics.ended(&visit, &Ok(SessionFigures { failed: 0, ..served(TransferDirection::Push) }));
+    metrics.keys.limits(&visit, &KeyLimits::default());
+    metrics.refused("timeout");
+    let text = metrics.text(0, 0, false);
+    is_open_metrics(&text);
+    let known: HashSet<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .collect();
+    for (file, fewest) in [
+        (include_str!("../../../../packaging/monitoring/fobs-alerts.yml"), 8),
+        (include_str!("../../../../packaging/monitoring/fobs-dashboard.json"), 14),
+    ] {
+        let words = file.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+        let named: HashSet<&str> =
+            words.filter(|word| word.starts_with("fobs_") || word.starts_with("process_")).collect();
+        assert!(named.len() >= fewest, "{named:?}");
+        let unknown: Vec<_> = named.difference(&known).collect();
+        assert!(unknown.is_empty(), "{unknown:?} of\n{text}");
+    }
+    // A dashboard that is no JSON is loaded nowhere.
+    let board = include_str!("../../../../packaging/monitoring/fobs-dashboard.json");
+    serde_json::from_str::<serde_json::Value>(board).expect("JSON");
 }

@@ -42,6 +42,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("fobs-channel/src/control/ssh/patience.rs", "looks at ssh, at the client"),
     ("fobs-channel/src/control/ssh/words.rs", "prints what ssh says, at the client"),
     ("fobs-channel/src/control/ssh/between.rs", "carries bytes between two logins"),
+    ("fobs/src/doctor/mod.rs", "at the client"),
     ("fobs/src/doctor/visit.rs", "at the client"),
     ("fobs-engine/src/memory/lessons.rs", "started by the clerk"),
 ];

@@ -206,3 +206,28 @@ fn copies_not_between_two_hosts_are_refused() {
         }
     }
 }
+
+#[test]
+fn an_option_with_another_dash_is_told() {
+    let told =
+        |word: &str| mistyped_option(&["a".into(), word.into(), "b:".into()], |name| name == "\u{2013}there");
+    for (word, meant) in [
+        ("\u{2013}rate", Some("--rate")),
+        ("\u{2014}-rate", Some("--rate")),
+        ("-\u{2013}json", Some("--json")),
+        ("\u{2013}r", Some("-r")),
+        ("\u{2212}rp", Some("--rp")),
+        ("\u{2013}there", None),
+        ("\u{2013} a", None),
+        ("a\u{2013}b", None),
+        ("-r", None),
+        ("\u{2013}", None),
+    ] {
+        let found = told(word);
+        assert_eq!(found.is_some(), meant.is_some(), "{word}: {found:?}");
+        assert!(
+            found.is_none_or(|text| text.ends_with(&format!("type {}", meant.unwrap_or_default()))),
+            "{word}"
+        );
+    }
+}

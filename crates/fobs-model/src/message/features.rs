@@ -43,6 +43,9 @@ pub const COPY_MODES: &str = "copy-modes";
 /// at both ends (protocol 5.2).
 pub const PULSE: &str = "pulse";
 
+/// The feature of a client that takes notices while it waits for the answer to its request (protocol 2.17).
+pub const WAITS: &str = "waits";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -64,6 +67,7 @@ pub const FEATURES: &[&str] = &[
     COPY_MODES,
     DELTA,
     PULSE,
+    WAITS,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

@@ -3,11 +3,17 @@
 
 use fobs_channel::control::ControlChannel;
 use fobs_model::error::Result;
+use fobs_model::event::{Event, EventSink};
 use fobs_model::message::Message;
+use fobs_model::text::printable;
 use std::time::{Duration, Instant};
 
 /// Longest time that the server may leave a request unread.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
+
+/// Most notices before an answer, and most characters of each: a server says once that the client waits.
+const NOTICES_MAX: usize = 8;
+const NOTICE_CHARS_MAX: usize = 300;
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +57,22 @@ impl Hearing<'_> {
     /// The next message, as [`ControlReader::recv`](fobs_channel::control::ControlReader::recv) gives it.
     pub(super) fn next(&mut self) -> Result<Option<Message>> {
         self.channel.reader.recv()
+    }
+}
+
+impl Hearing<'_> {
+    /// The next message that is no notice: what the server says of a wait goes to `events`.
+    pub(super) fn next_told(&mut self, events: &dyn EventSink) -> Result<Option<Message>> {
+        for _ in 0..NOTICES_MAX {
+            match self.next()? {
+                Some(Message::Notice { text }) => {
+                    self.begin_anew();
+                    events.event(Event::Notice(printable(&text, NOTICE_CHARS_MAX)));
+                }
+                other => return Ok(other),
+            }
+        }
+        self.next()
     }
 }
 

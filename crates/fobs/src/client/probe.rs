@@ -187,7 +187,7 @@ impl Client<'_> {
         let broken = |kind, what: &str| Err(Error::new(kind, format!("{peer} {what}")));
         let mut examined = None;
         loop {
-            match hearing.next()? {
+            match hearing.next_told(self.events.as_ref())? {
                 Some(Message::Examined(facts)) if examine.is_some() && examined.is_none() => {
                     examined = Some(Examined { facts: facts.of_a_peer(), received_s: clock_s() });
                 }

@@ -127,7 +127,7 @@ impl Client<'_> {
         }
         // A server that refuses this client may close the channel before it is asked: its reason is the
         // better error.
-        let heard = hearing.next();
+        let heard = hearing.next_told(self.events.as_ref());
         drop(hearing);
         let peer = &self.channel.peer.description;
         let answer = match (heard, sent) {

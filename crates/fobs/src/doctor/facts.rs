@@ -2,7 +2,9 @@
 
 use fobs_explain::Explanation;
 use fobs_model::error::ErrorKind;
-pub use fobs_model::host_facts::{CipherSpeed, DiskFacts, DiskSpeed, HostFacts, InterfaceFacts, SocketFacts};
+pub use fobs_model::host_facts::{
+    CipherSpeed, DiskFacts, DiskSpeed, HostFacts, InterfaceFacts, KeyFacts, PacketSpeed, SocketFacts,
+};
 use serde::Serialize;
 
 /// Everything that was found out.

@@ -2,8 +2,8 @@
 //! at the start, no full stop.
 
 use super::facts::{
-    Carried, DiskFacts, Examination, HostFacts, InterfaceFacts, PathFacts, PathOutcome, PeerFacts,
-    SocketFacts,
+    Carried, DiskFacts, Examination, HostFacts, InterfaceFacts, KeyFacts, PacketSpeed, PathFacts,
+    PathOutcome, PeerFacts, SocketFacts,
 };
 use fobs_explain::LARGER_BUFFER;
 use fobs_model::options::DEFAULT_UDP_PORTS;
@@ -51,12 +51,16 @@ pub enum Subject {
     Cipher,
     /// Hashing content.
     Hash,
+    /// Sealing and sending packets, receiving and opening them.
+    Packets,
     /// Reading and writing files.
     Disk,
     /// What the kernel keeps a session to.
     Walls,
     /// The clock.
     Clock,
+    /// What this client's key allows.
+    Key,
     /// Whether UDP passes, and how fast.
     Udp,
     /// Packet size.
@@ -73,9 +77,11 @@ impl Subject {
             Subject::Interface => "interface",
             Subject::Cipher => "cipher",
             Subject::Hash => "hash",
+            Subject::Packets => "packets",
             Subject::Disk => "disk",
             Subject::Walls => "walls",
             Subject::Clock => "clock",
+            Subject::Key => "key",
             Subject::Udp => "UDP",
             Subject::Mtu => "packet size",
         }
@@ -152,6 +158,12 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
     let hash = Some(host.hash_bps);
     let text = format!("BLAKE3 {} on one core", rate(host.hash_bps));
     all.push(Finding::new(spot, Subject::Hash, text).allows(hash, hash));
+    all.extend(host.packets.map(|PacketSpeed { send_bps, receive_bps }| {
+        let (sends, receives) = (rate(send_bps), rate(receive_bps));
+        let text =
+            format!("one core seals and sends {sends}, receives and opens {receives}, of 1500 bytes each");
+        Finding::new(spot, Subject::Packets, text).allows(Some(send_bps), Some(receive_bps))
+    }));
     all.push(match &host.disk {
         DiskFacts::Measured(speed) => {
             let (write, read, size) = (rate(speed.write_bps), rate(speed.read_bps), bytes(speed.bytes));
@@ -163,7 +175,25 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
         }
     });
     all.extend(host.walls.map(|walls| around_sessions(spot, walls)));
+    all.extend(host.key.as_ref().map(|key| allowed_by(spot, key)));
     all
+}
+
+/// What the key allows there: a rate of 0 where it allows nothing.
+fn allowed_by(spot: Spot, key: &KeyFacts) -> Finding {
+    let does = match (key.may_push, key.may_pull) {
+        (true, true) => "push and pull",
+        (true, false) => "push, not pull",
+        (false, true) => "pull, not push",
+        (false, false) => "neither push nor pull",
+    };
+    let right = if key.access.is_empty() { String::new() } else { format!(" ({})", key.access) };
+    let most = key.rate_bps.map(|bps| bps as f64);
+    let limit =
+        most.map_or_else(String::new, |bps| format!("; all its copies together at most {}", rate(bps)));
+    let bound = |may: bool| if may { most } else { Some(0.0) };
+    Finding::new(spot, Subject::Key, format!("this client may {does}{right}{limit}"))
+        .allows(bound(key.may_pull), bound(key.may_push))
 }
 
 fn around_sessions(spot: Spot, walls: Walls) -> Finding {

@@ -18,14 +18,14 @@ mod visit;
 mod tests;
 
 pub use facts::{
-    Carried, CipherSpeed, DiskFacts, DiskSpeed, Examination, HostFacts, InterfaceFacts, PathFacts,
-    PathOutcome, PeerFacts, SocketFacts,
+    Carried, CipherSpeed, DiskFacts, DiskSpeed, Examination, HostFacts, InterfaceFacts, KeyFacts,
+    PacketSpeed, PathFacts, PathOutcome, PeerFacts, SocketFacts,
 };
 pub use findings::{Finding, Mend, Spot, Subject};
 pub use verdict::{Bottleneck, Diagnosis, diagnose};
 
 pub use crate::examine::PROBE_MAX;
-use crate::examine::{DiskProbe, examine};
+use crate::examine::{DiskProbe, examine, interface};
 
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;
@@ -83,13 +83,23 @@ impl Checkup {
     /// Those of reaching the other end over the control channel; `Protocol` if it runs a version that cannot
     /// be examined; `Interrupted` once cancelled. A path that carries no data is no error but a fact.
     pub fn run(&self, events: Arc<dyn EventSink>, cancel: &CancelToken) -> Result<Examination> {
-        // Who cannot reach the other end learns it first.
-        let visited =
-            self.remote.as_ref().map(|remote| visit::visit(self, remote, events, cancel)).transpose()?;
-        let (peer, there) = visited.map_or((None, None), |(peer, facts)| (peer, Some(facts)));
         let directory = self.directory.as_os_str().as_bytes();
-        let here = examine(peer, &DiskProbe::At { base: &Base::Ambient, directory }, cancel);
+        let disk = DiskProbe::At { base: &Base::Ambient, directory };
+        let Some(remote) = &self.remote else {
+            let here = examine(None, &disk, cancel);
+            cancel.check()?;
+            return Ok(Examination { here, there: None });
+        };
+        // This end examines itself while the other one is reached and does, before the path is tried.
+        let (visited, here) = std::thread::scope(|scope| {
+            let here = std::thread::Builder::new().name("fobs-examine".to_owned());
+            let here = here.spawn_scoped(scope, || examine(None, &disk, cancel));
+            let visited = visit::visit(self, remote, events, cancel);
+            (visited, here.ok().and_then(|here| here.join().ok()))
+        });
+        let (peer, there) = visited?;
+        let here = here.unwrap_or_else(|| examine(None, &disk, cancel));
         cancel.check()?;
-        Ok(Examination { here, there })
+        Ok(Examination { here: HostFacts { interface: interface(peer), ..here }, there: Some(there) })
     }
 }

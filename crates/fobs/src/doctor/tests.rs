@@ -20,6 +20,7 @@ fn host() -> HostFacts {
         },
         ciphers: vec![CipherSpeed { name: "AES-128-GCM".to_owned(), bps: 40e9 }],
         hash_bps: 20e9,
+        packets: Some(PacketSpeed { send_bps: 7.5e9, receive_bps: 8e9 }),
         disk: DiskFacts::Measured(DiskSpeed {
             directory: "/data".to_owned(),
             bytes: 1 << 20,
@@ -75,9 +76,12 @@ fn a_small_receive_buffer_is_named_with_its_command() {
     assert_eq!(mend.predicted_bps, Some(4e9));
     assert_eq!(found.forth.as_ref().map(|forth| forth.subject), Some(Subject::Disk));
     let text = found.text();
-    let last = text.lines().last().expect("a verdict");
-    assert!(last.starts_with("Verdict: ") && last.contains("the socket buffers here"), "{last}");
-    assert!(last.contains("sysctl -w net.core.rmem_max=8388608"), "{last}");
+    let last: Vec<&str> = text.lines().rev().take(3).collect();
+    let [act, limits, fine] = last[..] else { panic!("three lines: {text}") };
+    assert!(fine.starts_with("[+] fine: ") && !fine.contains("socket buffers"), "{fine}");
+    assert!(limits.starts_with("[!] limits: ") && limits.contains("the socket buffers here"), "{limits}");
+    assert!(act.starts_with("[>] type: ") && act.contains("sysctl -w net.core.rmem_max=8388608"), "{act}");
+    assert_eq!(found.summary, [fine, limits, act]);
 }
 
 #[test]
@@ -102,6 +106,50 @@ fn the_slowest_part_of_the_way_is_the_verdict() {
     assert_eq!((back.spot, back.subject, back.bps), (Spot::Back, Subject::Udp, 2e9));
     assert_eq!(found.failure, None);
     assert!(found.verdict.starts_with("a copy to far is limited to about 100 Mbit/s by the disk there"));
+}
+
+#[test]
+fn no_more_is_promised_than_both_ends_put_through_as_packets() {
+    let fast_disk = DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 90e9, read_bps: 90e9 };
+    let fast = HostFacts { disk: DiskFacts::Measured(fast_disk), ..host() };
+    let mut path = carried(5e9, 0);
+    if let PathOutcome::Carried(carried) = &mut path.outcome {
+        carried.why.fix = "another core; predicted: up to 57 Gbit/s.".to_owned();
+        carried.why.predicted_bps = Some(57e9);
+    }
+    let here = fast.clone();
+    let facts = Examination { here, ..with_peer(fast.clone(), path.clone(), Some(carried(5e9, 0))) };
+    let forth = diagnose(&facts).forth.expect("a limit");
+    assert_eq!(forth.mend.and_then(|mend| mend.predicted_bps), Some(7.5e9));
+    let unmeasured = HostFacts { packets: None, ..fast.clone() };
+    let older = Examination { here: fast, ..with_peer(unmeasured, path, Some(carried(5e9, 0))) };
+    let forth = diagnose(&older).forth.expect("a limit");
+    assert_eq!(forth.mend.and_then(|mend| mend.predicted_bps), None, "of an older end nothing is known");
+    let alone = diagnose(&Examination { here: facts.here.clone(), there: None });
+    let (forth, back) = (alone.forth.expect("a limit"), alone.back.expect("a limit"));
+    assert_eq!((forth.subject, back.subject), (Subject::Packets, Subject::Packets));
+    // What the path carried, both ends handled.
+    let beyond = Examination { here: facts.here.clone(), ..with_peer(facts.here, carried(9e9, 0), None) };
+    let forth = diagnose(&beyond).forth.expect("a limit");
+    assert_eq!(forth.bps, 9e9);
+}
+
+#[test]
+fn what_a_key_allows_is_the_limit() {
+    let limits = |access: &str, (may_pull, may_push), rate_bps| {
+        let key = Some(KeyFacts { access: access.to_owned(), may_pull, may_push, rate_bps });
+        let found =
+            diagnose(&with_peer(HostFacts { key, ..host() }, carried(95e6, 0), Some(carried(95e6, 0))));
+        found.summary[1].clone()
+    };
+    let slow = limits("read-write", (true, true), Some(100_000_000));
+    assert!(slow.contains("to far about 100 Mbit/s, what this client's key is allowed"), "{slow}");
+    assert!(slow.contains("from far about 100 Mbit/s, what this client's key"), "{slow}");
+    let drop = limits("write-only", (false, true), None);
+    assert!(drop.contains("from far nothing: this key does not allow it"), "{drop}");
+    assert!(drop.contains("to far about 95.0 Mbit/s, what the path between"), "{drop}");
+    let read = limits("read-only", (true, false), None);
+    assert!(read.contains("to far nothing: this key does not allow it"), "{read}");
 }
 
 #[test]

@@ -7,6 +7,8 @@ use fobs_model::error::ErrorKind;
 use fobs_model::words::rate;
 use serde::Serialize;
 
+/// A key's limit of up to this multiple of what the path carried is what held it back.
+const KEY_NEAR: f64 = 1.15;
 /// Columns of a finding's name.
 const NAME_COLUMNS: usize = 15;
 
@@ -22,6 +24,8 @@ pub struct Diagnosis {
     pub back: Option<Bottleneck>,
     /// Both in one line.
     pub verdict: String,
+    /// What is fine, what limits and what to type, in a line each: the last ones of the text.
+    pub summary: [String; 3],
     /// Why no transfer is possible at all; `None` if one is.
     #[serde(serialize_with = "code")]
     pub failure: Option<ErrorKind>,
@@ -65,7 +69,9 @@ pub fn diagnose(facts: &Examination) -> Diagnosis {
     });
     let name = peer.map(|peer| peer.name.clone());
     let verdict = verdict(forth.as_ref(), back.as_ref(), name.as_deref(), failure);
-    Diagnosis { findings, forth, back, verdict, failure, peer: name }
+    let diagnosis =
+        Diagnosis { findings, forth, back, verdict, summary: Default::default(), failure, peer: name };
+    Diagnosis { summary: diagnosis.summed_up(), ..diagnosis }
 }
 
 /// The narrowest part of the way from `sender` over `path` to `receiver`.
@@ -84,11 +90,27 @@ fn bottleneck(
         spot if spot == receiver => finding.receives_bps,
         _ => None,
     };
+    // What the path carried, both ends handled as packets.
+    let carried_bps = tried.and_then(PathFacts::carried).map_or(0.0, |carried| carried.bps);
+    let bound = |finding: &Finding| {
+        let bps = bound(finding)?;
+        Some(if finding.subject == Subject::Packets { bps.max(carried_bps) } else { bps })
+    };
     let mut bounds: Vec<(f64, &Finding)> =
         findings.iter().filter_map(|finding| Some((bound(finding)?, finding))).collect();
     bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let &(bps, narrowest) = bounds.first()?;
-    let next = bounds.get(1).map(|(bps, _)| *bps);
+    let &(mut bps, mut narrowest) = bounds.first()?;
+    // The path was tried under the key's own limit, and carried a little less.
+    let of_key = |bound: &&(f64, &Finding)| bound.1.subject == Subject::Key && bound.0 <= bps * KEY_NEAR;
+    if let Some(&(limit, key)) = bounds.iter().find(of_key) {
+        (bps, narrowest) = (limit, key);
+    }
+    let next = bounds.iter().find(|(_, other)| other.subject != narrowest.subject).map(|(bps, _)| *bps);
+    // Nothing is promised of an end whose packets were not measured: an older version.
+    let knows_packets = [sender, receiver].into_iter().all(|spot| {
+        let mut own = findings.iter().filter(|finding| finding.spot == spot).peekable();
+        own.peek().is_none() || own.any(|finding| finding.subject == Subject::Packets)
+    });
     let mend = match narrowest.subject {
         Subject::Disk => {
             let action = if narrowest.spot == receiver { FASTER_DESTINATION } else { FASTER_SOURCE };
@@ -98,7 +120,8 @@ fn bottleneck(
             predicted_bps: match (mend.predicted_bps, next) {
                 (Some(predicted), Some(next)) => Some(predicted.min(next)),
                 (predicted, _) => predicted,
-            },
+            }
+            .filter(|_| knows_packets),
             ..mend
         }),
     };
@@ -126,15 +149,6 @@ fn verdict(
 }
 
 fn part(what: &str, limit: &Bottleneck) -> String {
-    let place = match limit.spot {
-        Spot::Here => " here",
-        Spot::There => " there",
-        Spot::Forth | Spot::Back => "",
-    };
-    let by = match (limit.subject, limit.spot) {
-        (Subject::Udp, _) => "what the path between the hosts carries".to_owned(),
-        (subject, _) => format!("the {}{place}", subject.name()),
-    };
     let mend = match &limit.mend {
         None => String::new(),
         Some(Mend { action, predicted_bps: None }) => format!(" (what would help: {action})"),
@@ -142,11 +156,37 @@ fn part(what: &str, limit: &Bottleneck) -> String {
             format!(" (what would help: {action}; predicted: up to {})", rate(*bps))
         }
     };
-    format!("{what} is limited to about {} by {by}{mend}", rate(limit.bps))
+    if limit.is_refused() {
+        format!("{what} is not allowed with this key")
+    } else {
+        format!("{what} is limited to about {} by {}{mend}", rate(limit.bps), limit.what())
+    }
+}
+
+impl Bottleneck {
+    /// Whether the key does not allow the direction at all.
+    fn is_refused(&self) -> bool {
+        self.subject == Subject::Key && self.bps == 0.0
+    }
+
+    /// What it is, in a few words.
+    fn what(&self) -> String {
+        let place = match self.spot {
+            Spot::Here => " here",
+            Spot::There => " there",
+            Spot::Forth | Spot::Back => "",
+        };
+        match self.subject {
+            Subject::Udp => "what the path between the hosts carries".to_owned(),
+            Subject::Key => "what this client's key is allowed".to_owned(),
+            Subject::Packets => format!("the packets that one core handles{place}"),
+            subject => format!("the {}{place}", subject.name()),
+        }
+    }
 }
 
 impl Diagnosis {
-    /// Everything for a person, in lines; the last one is the verdict.
+    /// Everything for a person, in lines; the last three say what is fine, what limits and what to type.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut last = None;
@@ -165,7 +205,67 @@ impl Diagnosis {
                 text += &format!("  {:NAME_COLUMNS$}   what would help: {action}{gain}\n", "");
             }
         }
-        text + &format!("Verdict: {}.\n", self.verdict)
+        text + "\n" + &self.summary.join("\n") + "\n"
+    }
+
+    /// What is fine, what limits, and what to type.
+    fn summed_up(&self) -> [String; 3] {
+        let limits = || self.forth.iter().chain(&self.back);
+        let mut fine: Vec<&str> = Vec::new();
+        for subject in self.findings.iter().map(|finding| finding.subject) {
+            let is_mended = |finding: &Finding| finding.subject == subject && finding.mend.is_some();
+            let is_limit = limits().any(|limit| limit.subject == subject);
+            if !is_limit && !self.findings.iter().any(is_mended) && !fine.contains(&subject.name()) {
+                fine.push(subject.name());
+            }
+        }
+        let fine = if fine.is_empty() { "nothing that was measured".to_owned() } else { fine.join(", ") };
+        [
+            format!("[+] fine:   {fine}"),
+            format!("[!] limits: {}", self.limits()),
+            format!("[>] type:   {}", self.to_type()),
+        ]
+    }
+
+    fn limits(&self) -> String {
+        let (to, from) = match (&self.peer, self.failure) {
+            (Some(name), Some(_)) => {
+                return format!("UDP carries no data between here and {name}, so copies go over TCP");
+            }
+            (Some(name), None) => (format!("to {name}"), format!("from {name}")),
+            (None, _) => ("sending".to_owned(), "receiving".to_owned()),
+        };
+        let said = |way: &str, limit: &Bottleneck| {
+            if limit.is_refused() {
+                format!("{way} nothing: this key does not allow it")
+            } else {
+                format!("{way} about {}, {}", rate(limit.bps), limit.what())
+            }
+        };
+        let all = [(to, &self.forth), (from, &self.back)];
+        let all: Vec<String> =
+            all.iter().filter_map(|(way, limit)| Some(said(way, limit.as_ref()?))).collect();
+        if all.is_empty() { "nothing was measured".to_owned() } else { all.join("; ") }
+    }
+
+    fn to_type(&self) -> String {
+        let shown = |mend: &Mend| match mend.predicted_bps {
+            Some(bps) => format!("{} (up to {})", mend.action, rate(bps)),
+            None => mend.action.clone(),
+        };
+        let mut acts: Vec<String> = Vec::new();
+        for mend in self.forth.iter().chain(&self.back).filter_map(|limit| limit.mend.as_ref()) {
+            if !acts.iter().any(|act| act.starts_with(&mend.action)) {
+                acts.push(shown(mend));
+            }
+        }
+        if !acts.is_empty() {
+            return acts.join("; ");
+        }
+        match self.findings.iter().find_map(|finding| finding.mend.as_ref()) {
+            Some(mend) => format!("nothing for these limits; for faster hosts and paths: {}", mend.action),
+            None => "nothing: no setting makes it faster".to_owned(),
+        }
     }
 
     fn heading(&self, spot: Spot) -> String {

@@ -13,7 +13,7 @@ const PIECE_FIRST: u64 = 1 << 20;
 /// Most bytes written: what a fast disk writes in a tenth of a second.
 const BYTES_MAX: u64 = 255 << 20;
 /// No further piece is begun after this time. The last one takes about as long as all before it.
-const TIME_MAX: Duration = Duration::from_millis(700);
+const TIME_MAX: Duration = Duration::from_millis(400);
 /// Largest part of the free space that is used.
 const FREE_SHARE: u64 = 8;
 /// Bytes of one system call.

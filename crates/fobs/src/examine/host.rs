@@ -42,7 +42,9 @@ pub(crate) fn examine(peer: Option<IpAddr>, disk: &DiskProbe<'_>, cancel: &Cance
         interface: interface(peer),
         ciphers,
         hash_bps,
+        packets: super::packets::speed(),
         disk,
+        key: None,
         walls: Some(walls_here()),
         clock_s: clock_s(),
     }
@@ -54,7 +56,7 @@ pub(crate) fn clock_s() -> f64 {
 }
 
 /// The interface towards a peer.
-fn interface(peer: Option<IpAddr>) -> Option<InterfaceFacts> {
+pub(crate) fn interface(peer: Option<IpAddr>) -> Option<InterfaceFacts> {
     let peer = peer?;
     let Interface { name, mtu, speed_mbit, segments, merges } =
         outside(Errand::Counters, move || Interface::towards(peer))?;
@@ -120,6 +122,7 @@ mod tests {
         assert!(facts.program.starts_with("fobs ") && !facts.kernel.is_empty(), "{facts:?}");
         assert!(facts.cpus >= 1 && facts.clock_s > 1.7e9, "{facts:?}");
         assert!(facts.sockets.receive > 0 && facts.sockets.requested == 8 << 20, "{facts:?}");
+        assert!(facts.packets.is_some(), "{facts:?}");
         assert_eq!(facts.interface.as_ref().map(|interface| interface.name.as_str()), Some("lo"));
         let text = serde_json::to_string(&facts).unwrap();
         let back: HostFacts = serde_json::from_str(&text).unwrap();

@@ -1,6 +1,7 @@
 //! What a server does around the transfers of a connection.
 
 use super::{Policy, Wanted};
+use fobs_channel::control::ControlWriter;
 use fobs_channel::secure::ticket::Ticket;
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
@@ -56,6 +57,9 @@ pub trait Host {
     /// What the client may do, and a seat for its transfer. Only here does the client read a refusal, and can
     /// the log name the request.
     fn judge(&mut self, wanted: Wanted<'_>) -> Result<Policy>;
+
+    /// The client takes notices on this writer while it waits for its answer.
+    fn may_tell(&mut self, _writer: ControlWriter) {}
 
     /// Why the client will be refused whatever it asks for, if that is known: it need not ask at length.
     fn denial(&self) -> Option<Error> {

@@ -237,6 +237,15 @@ fn a_peer_of_another_version_speaks_for_itself() {
 }
 
 #[test]
+fn only_what_ssh_reaches_is_named_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = fake_ssh(&directory, "exec cat");
+    options.ssh.grammar = ShellGrammar::HostAndCommand;
+    let session = connect(&remote("a-container"), &options).unwrap();
+    assert_eq!(session.channel.peer.description, "a-container");
+}
+
+#[test]
 fn an_echoing_peer_says_hello_and_ends_with_its_input() {
     let directory = tempfile::tempdir().unwrap();
     let options = fake_ssh(&directory, "cat; exit 5");

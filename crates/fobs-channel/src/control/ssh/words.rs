@@ -6,7 +6,17 @@ use std::process::ChildStderr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use fobs_model::options::ShellGrammar;
 use fobs_model::text::on_a_terminal;
+
+/// The far end in messages: what another program than ssh reaches, a container or this host itself, is not
+/// reached via ssh.
+pub(super) fn described(host: &str, grammar: ShellGrammar) -> String {
+    match grammar {
+        ShellGrammar::Ssh => format!("{host} via ssh"),
+        ShellGrammar::HostAndCommand => host.to_owned(),
+    }
+}
 
 /// Bytes of the last words that are kept.
 const KEPT_BYTES_MAX: usize = 4096;

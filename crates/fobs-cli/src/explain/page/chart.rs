@@ -36,6 +36,8 @@ pub(super) struct Curve {
 #[derive(Debug)]
 pub(super) struct Chart {
     pub(super) title: &'static str,
+    /// What it shows, and how to read it.
+    pub(super) legend: &'static str,
     pub(super) unit: Unit,
     pub(super) curves: Vec<Curve>,
 }
@@ -99,6 +101,7 @@ impl Chart {
             @if !curves.is_empty() {
                 section {
                     h2 { (self.title) }
+                    p.legend { (self.legend) }
                     p.keys {
                         @for curve in &curves { (key(curve.colour, curve.name)) }
                         span.unit { (values.name) }

@@ -35,12 +35,16 @@ pub(super) fn map(windows: &[At<LossWindow>]) -> Markup {
         @if !columns.is_empty() {
             section {
                 h2 { "Loss signatures" }
+                p.legend {
+                    "Each column is a window of packets in which some were lost, its first packet at the top; "
+                    "the stronger a cell's colour, the more was lost there. Scattered cells are chance, full "
+                    "stretches are a queue or a socket that overflowed. The colour is the place that the "
+                    "pattern speaks for."
+                }
                 p.keys {
                     @for verdict in [LossVerdict::Receiver, LossVerdict::Network, LossVerdict::Inconclusive] {
                         (key(colour(verdict), LossCause::place(verdict)))
                     }
-                    "Each column is a window of packets with losses. "
-                    "The stronger a cell's colour, the more was lost."
                 }
                 @for &size in Size::ALL { (drawing(size, &columns)) }
             }

@@ -20,7 +20,7 @@ pub(super) fn title(trace: &Trace) -> String {
 pub(super) fn header(trace: &Trace) -> Markup {
     let subject = &trace.head.subject;
     let facts: Vec<String> =
-        [size(trace), began(subject.began_unix_s), ran_on(&subject.host)].into_iter().flatten().collect();
+        [size(trace), date(subject.began_unix_s), ran_on(&subject.host)].into_iter().flatten().collect();
     html! {
         header {
             @if let Some(what) = what(trace) {
@@ -55,7 +55,7 @@ fn size(trace: &Trace) -> Option<String> {
 }
 
 /// Date and time here, to the minute.
-fn began(unix_s: u64) -> Option<String> {
+pub(super) fn date(unix_s: u64) -> Option<String> {
     let at = Timestamp::from_second(i64::try_from(unix_s).ok().filter(|s| *s > 0)?).ok()?;
     Some(at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M %Z").to_string())
 }

@@ -149,6 +149,43 @@ fn a_page_says_what_was_copied_when_and_where() {
 }
 
 #[test]
+fn every_word_of_a_page_is_explained_where_it_stands() {
+    let trace = trace(50, 1_000_000);
+    let why = explain(&trace);
+    let page = page(&trace, &why);
+    assert!(!why.budget.is_empty());
+    for spent in &why.budget {
+        let (name, meaning) = (escaped(spent.stage.name()), escaped(spent.stage.meaning()));
+        assert!(page.contains(&format!("{name}<small>{meaning}</small>")), "{name}: {page}");
+    }
+    let charts = page.matches("<h2>").count();
+    assert_eq!(
+        page.matches("class=\"legend\"").count() + page.matches("class=\"bars\"").count(),
+        charts,
+        "{page}"
+    );
+    for words in ["samples of the sender and 0 of the receiver", "Drawn by fobs ", "This copy: "] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn the_headline_says_what_to_do() {
+    let trace = trace(50, 1_000_000);
+    let why = explain(&trace);
+    let page = page(&trace, &why);
+    let headline = page.split("<h1>").nth(1).and_then(|rest| rest.split("</h1>").next()).expect("a headline");
+    assert_eq!(headline, escaped(&why.advice()));
+    assert!(!headline.contains("% of the time"), "{headline}");
+    assert!(page.contains(&escaped(&why.sentence)), "what limited it stands below");
+}
+
+/// As HTML has it.
+fn escaped(text: &str) -> String {
+    maud::html! { (text) }.into_string()
+}
+
+#[test]
 fn a_clean_copy_has_no_panel_of_losses() {
     let mut journal = Journal::new();
     for step in 0..9_u64 {

@@ -1,0 +1,159 @@
+//! `fobs log`: what of a daemon's log is about a key, a path, a kind of work or an outcome.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+
+use fobs::{Error, ErrorKind, Result};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::args::LogArgs;
+use crate::output;
+
+/// Longest line that is read, bytes: a record has a few kilobytes. The rest of a longer one is skipped.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// Prints the records that fit.
+///
+/// # Errors
+/// `NoSource` for a file that cannot be read, `FileIo` where nothing can be printed.
+pub fn run(args: &LogArgs) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let stdin = [Path::new("-").to_owned()];
+    let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    for path in files {
+        let unreadable = |error: io::Error| {
+            Error::new(ErrorKind::NoSource, format!("cannot read {}: {error}", path.display()))
+        };
+        let source: Box<dyn Read> = if path == Path::new("-") {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(path).map_err(unreadable)?)
+        };
+        match filter(BufReader::new(source), args, &mut out) {
+            Ok(()) => {}
+            Err(Failure::Reading(error)) => return Err(unreadable(error)),
+            // Who reads has seen enough.
+            Err(Failure::Writing(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(Failure::Writing(error)) => {
+                let message = format!("cannot write to standard output: {error}");
+                return Err(Error::new(ErrorKind::FileIo, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+enum Failure {
+    Reading(io::Error),
+    Writing(io::Error),
+}
+
+fn filter(mut lines: impl BufRead, args: &LogArgs, out: &mut impl Write) -> std::result::Result<(), Failure> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let count = lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if count.map_err(Failure::Reading)? == 0 {
+            return Ok(());
+        }
+        let Ok(record) = serde_json::from_slice::<Value>(&line) else { continue };
+        if !fits(&record, args) {
+            continue;
+        }
+        let text = if args.json {
+            String::from_utf8_lossy(line.trim_ascii()).into_owned()
+        } else {
+            let member = |name: &str| record.get(name).and_then(Value::as_str).unwrap_or_default();
+            output::printable(&format!("{} {}", member("timestamp"), member("message")))
+        };
+        writeln!(out, "{text}").map_err(Failure::Writing)?;
+    }
+}
+
+/// Whether a record meets every condition.
+fn fits(record: &Value, args: &LogArgs) -> bool {
+    let member = |name: &str| record.get(name).and_then(Value::as_str);
+    let is = |name: &str, wanted: &Option<String>| {
+        wanted.as_deref().is_none_or(|wanted| member(name) == Some(wanted))
+    };
+    let of_key = args.key.as_deref().is_none_or(|wanted| {
+        ["key_name", "key"].iter().any(|name| member(name).is_some_and(|key| key.contains(wanted)))
+    });
+    let of_path = args.path.as_deref().is_none_or(|wanted| {
+        member("path").is_some_and(|path| is_below(path, wanted))
+            || member("request").is_some_and(|request| names(request).any(|path| is_below(path, wanted)))
+    });
+    let is_late = args.since.is_none_or(|since| {
+        let at = member("timestamp").and_then(|text| text.parse::<Timestamp>().ok());
+        at.is_some_and(|at| std::time::SystemTime::from(at) >= since)
+    });
+    member("event").is_some()
+        && is("event", &args.event)
+        && is("work", &args.work)
+        && is("code", &args.code)
+        && of_key
+        && of_path
+        && is_late
+}
+
+/// The paths of a request, which stand in quotes.
+fn names(request: &str) -> impl Iterator<Item = &str> {
+    request.split('\'').skip(1).step_by(2)
+}
+
+/// Whether a path is `wanted` or below it.
+fn is_below(path: &str, wanted: &str) -> bool {
+    let (path, wanted) = (path.trim_start_matches('/'), wanted.trim_matches('/'));
+    path.strip_prefix(wanted)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || wanted.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    const LOG: &str = r#"fobs: listening
+{"timestamp":"2026-11-27T01:00:00.5Z","message":"a","event":"request","key":"SHA256:abc","key_name":"ann@desk","work":"copy","request":"push to 'sets/new'"}
+{"timestamp":"2026-11-27T02:00:00Z","message":"b","event":"deleted","key":"SHA256:abc","key_name":"ann@desk","path":"sets/old/x"}
+{"timestamp":"2026-11-27T03:00:00Z","message":"c\u001b[2J","event":"failed","key":"SHA256:def","key_name":"ben","work":"sync","code":"denied","request":"sync --delete to 'setsize'"}
+{"timestamp":"2026-11-27T04:00:00Z","message":"d","event":"done","key":"SHA256:def","key_name":"ben","work":"copy","code":"ok","request":"pull of 'a', 'sets/old'"}
+not json {"#;
+
+    fn shown(words: &str) -> String {
+        let cli = Cli::try_parse_from(["fobs", "log"].into_iter().chain(words.split_whitespace()));
+        let Command::Log(args) = cli.expect(words).command else { panic!("log was given") };
+        let mut out = Vec::new();
+        filter(LOG.as_bytes(), &args, &mut out).expect("it is read and written");
+        let text = String::from_utf8(out).expect("text");
+        text.lines()
+            .map(|line| line.rsplit_once(' ').map_or(line, |(_, last)| last))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn conditions_choose_records() {
+        for (words, expected) in [
+            ("", "a b c\\u{1b}[2J d"),
+            ("--key ann", "a b"),
+            ("--key SHA256:de", "c\\u{1b}[2J d"),
+            ("--event deleted", "b"),
+            ("--work copy", "a d"),
+            ("--work copy --key ben", "d"),
+            ("--code denied", "c\\u{1b}[2J"),
+            ("--path sets", "a b d"),
+            ("--path /sets/old/", "b d"),
+            ("--path sets/o", ""),
+            ("--since 2026-11-27T02:30:00Z", "c\\u{1b}[2J d"),
+            ("--code none", ""),
+        ] {
+            assert_eq!(shown(words), expected, "{words}");
+        }
+        assert_eq!(shown("--json --code ok"), "'sets/old'\"}", "as it is");
+    }
+}

@@ -1,0 +1,261 @@
+//! Every block of shell commands in the documents is run here, or says beside itself why not: so a command
+//! that a reader types works. A block's mark stands behind ```` ```sh ````: `runs`, or `not run: REASON`.
+//!
+//! Lines run one after the other in a scratch home, against an sshd and a daemon on another host: it is
+//! `host`, `a`, `b`, `c`, `gate` and `vault`, whose home is a scratch directory, too. A comment `# N: ...` is
+//! the exit code that is expected; `/srv` is a directory of the test.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::case::{Case, fobs_path, peer_path, wait_until_listening};
+use super::files::write_random;
+use super::needs;
+use super::net::Side;
+use super::process::Running;
+use super::sshd::Sshd;
+
+/// The documents whose blocks are looked at.
+const DOCUMENTS: [&str; 7] = [
+    "README.md",
+    "docs/guide.md",
+    "docs/install.md",
+    "docs/security.md",
+    "docs/python.md",
+    "docs/cluster.md",
+    "docs/tuning.md",
+];
+/// Fewest blocks that run, so that marks do not hide all of them.
+const RUNNING_MIN: usize = 19;
+/// What the commands of one document may take beyond one test's time.
+const MORE_TIME: Duration = Duration::from_secs(240);
+/// The daemon's usual port: the commands name none.
+const PORT: u16 = 45_600;
+
+/// A block of commands.
+struct Block {
+    line: usize,
+    mark: String,
+    commands: Vec<String>,
+}
+
+fn text(document: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    let mut inside = false;
+    for (index, line) in text.lines().enumerate() {
+        match line.trim_start().strip_prefix("```") {
+            Some(_) if inside => inside = false,
+            Some(info) if info.split(' ').next() == Some("sh") => {
+                inside = true;
+                let mark = info.trim_start_matches("sh").trim().to_owned();
+                found.push(Block { line: index + 1, mark, commands: Vec::new() });
+            }
+            _ if inside => found.last_mut().expect("a block").commands.push(line.to_owned()),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn every_block_of_commands_is_run_or_says_why_not() {
+    let mut running = 0;
+    for document in DOCUMENTS {
+        for Block { line, mark, commands } in blocks(&text(document)) {
+            let reason = mark.strip_prefix("not run: ").unwrap_or_default();
+            assert!(
+                mark == "runs" || reason.len() > 8,
+                "{document}:{line}: ```sh {mark}: runs, or not run: WHY?"
+            );
+            assert!(!commands.is_empty(), "{document}:{line}");
+            running += usize::from(mark == "runs");
+        }
+    }
+    assert!(running >= RUNNING_MIN, "{running} blocks run");
+}
+
+/// The two hosts of a reader.
+struct Desk {
+    case: Case,
+    sshd: Sshd,
+    /// What is mounted for the commands.
+    mounts: String,
+    daemon: Running,
+}
+
+impl Desk {
+    fn set_up(name: &'static str) -> Desk {
+        let mut case = Case::new(name);
+        // Some fifty commands, one after the other.
+        case.deadline += MORE_TIME;
+        let (far, srv) = (case.path("far"), case.path("srv"));
+        for directory in [&far, &srv, &case.path("home/.ssh"), &case.path("root/sets")] {
+            fs::create_dir_all(directory).expect("a directory");
+        }
+        let hosts = case.path("hosts");
+        let server = case.net.address(Side::Server);
+        fs::write(&hosts, format!("127.0.0.1 localhost\n{server} host\n")).expect("a file");
+        let mounts = format!(
+            "mount --make-rprivate / && mount --bind '{}' /srv && mount --bind '{}' /etc/hosts && exec \"$@\"",
+            srv.display(),
+            hosts.display()
+        );
+        let bin = fobs_path().parent().expect("a directory").display();
+        let home = far.display();
+        let sshd = Sshd::start_as(&case, |command| within(&mounts, &command));
+        // The home directory of the other host is not that of the user who runs the tests.
+        let keys = case.path("ssh/authorized_keys");
+        let key = fs::read_to_string(&keys).expect("the user's key");
+        let shell = format!("cd {home} && exec env HOME={home} PATH={bin}:$PATH /bin/sh -c");
+        let line = format!("command=\"{shell} \\\"$SSH_ORIGINAL_COMMAND\\\"\" {key}");
+        fs::write(&keys, line).expect("a file of ours");
+        let config = fs::read_to_string(&sshd.config).expect("a file of ours");
+        let names = config.replacen("Host peer", "Host host gate vault a b c", 1);
+        fs::write(case.path("home/.ssh/config"), names).expect("a file");
+        // The system's ssh takes the home directory from the password file.
+        let ssh =
+            format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", case.path("home/.ssh/config").display());
+        fs::create_dir(case.path("bin")).expect("a fresh directory");
+        fs::write(case.path("bin/ssh"), ssh).expect("a file");
+        fs::set_permissions(case.path("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("own file");
+        fill(&case, &far);
+        let daemon = serve(&case);
+        Desk { case, sshd, mounts, daemon }
+    }
+
+    /// Runs the blocks of a document that run.
+    fn run(&mut self, document: &str) {
+        for Block { line, mark, commands } in blocks(&text(document)) {
+            if mark != "runs" {
+                continue;
+            }
+            for command in whole(&commands) {
+                let expected =
+                    command.rsplit_once("# ").and_then(|(_, why)| why.split_once(": ")?.0.parse().ok());
+                let mut shell = self.shell(&command);
+                let finished = self.case.run(&mut shell);
+                assert_eq!(
+                    finished.code,
+                    Some(expected.unwrap_or(0)),
+                    "{document}:{line}: {command}\n{}\n{}",
+                    String::from_utf8_lossy(&finished.stdout),
+                    finished.stderr
+                );
+            }
+            self.prepare_next(&commands);
+        }
+        assert!(self.daemon.exited().is_none(), "the daemon still serves");
+        assert!(self.sshd.logins() > 0);
+    }
+
+    fn shell(&self, command: &str) -> Command {
+        let mut shell = self.case.command(Side::Client, "sh");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let bin = fobs_path().parent().expect("a directory").display();
+        let path = format!("{}:{bin}:{path}", self.case.path("bin").display());
+        shell.args(["-c", command]).env("PATH", path).env("USER", "ann");
+        let mut shell = within(&self.mounts, &shell);
+        shell.current_dir(self.case.local(""));
+        shell
+    }
+
+    /// What the text between two blocks has its reader do.
+    fn prepare_next(&self, commands: &[String]) {
+        if commands.iter().any(|command| command.starts_with("ssh-keygen")) {
+            let public = fs::read_to_string(self.case.path("home/.ssh/backup.pub")).expect("the new key");
+            let vault = self.case.path("far/vault");
+            fs::create_dir_all(&vault).expect("a directory");
+            let line = format!(
+                "restrict,command=\"{} server --restrict {} --append-only\" {public}",
+                peer_path().display(),
+                vault.display()
+            );
+            let keys = self.case.path("ssh/authorized_keys");
+            let before = fs::read_to_string(&keys).expect("a file of ours");
+            fs::write(&keys, before + &line).expect("a file of ours");
+        }
+    }
+}
+
+/// A command with these mounts before it.
+fn within(mounts: &str, command: &Command) -> Command {
+    let mut words = std::iter::once(command.get_program()).chain(command.get_args());
+    let mut all: Vec<_> = Vec::new();
+    // `ip netns exec NAME` stays in front: it has mounts of its own.
+    if command.get_program() == "ip" {
+        all.extend(words.by_ref().take(4));
+    }
+    let mut wrapped = Command::new(all.first().copied().unwrap_or("unshare".as_ref()));
+    if !all.is_empty() {
+        wrapped.args(&all[1..]).arg("unshare");
+    }
+    wrapped.args(["--mount", "sh", "-c", mounts, "sh"]).args(words);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
+/// Commands that go over several lines are one.
+fn whole(lines: &[String]) -> Vec<String> {
+    let several = lines.iter().any(|line| line.starts_with("until ") || line.ends_with('\\'));
+    if several { vec![lines.join("\n")] } else { lines.iter().map(|line| line.trim().to_owned()).collect() }
+}
+
+/// The files that the documents' commands name.
+fn fill(case: &Case, far: &Path) {
+    let mut random = case.random();
+    let mut put = |path: PathBuf| {
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        write_random(&path, 300_000, &mut random);
+    };
+    for name in ["big.tar", "data/one", "data/two", "a:b", "run42/out"] {
+        put(case.local(name));
+    }
+    let there = ["results.h5", "run-1/out.h5", "notes 1.txt", "two words & a \"quote\".txt", "x", "y", "z"];
+    for name in there.iter().chain(&["data/far", "vault/2026-01-01/file"]) {
+        put(far.join(name));
+    }
+    put(case.path("srv/mon/one"));
+    put(case.path("root/ann/old"));
+    fs::create_dir_all(far.join(".local/bin")).expect("a directory");
+    std::os::unix::fs::symlink(peer_path(), far.join(".local/bin/fobs")).expect("a link");
+    fs::write(case.local("authorized_keys"), "# keys\n").expect("a file");
+}
+
+fn serve(case: &Case) -> Running {
+    let mut command = case.fobs(Side::Server);
+    command.arg("serve").arg("--root").arg(case.path("root"));
+    command.arg("--authorized-keys").arg(case.local("authorized_keys"));
+    command.arg("--identity").arg(case.path("server-key"));
+    let mut running = case.start(&mut command);
+    wait_until_listening(case, &mut running, PORT);
+    running
+}
+
+#[test]
+fn the_commands_of_the_readme_work() {
+    let name = "the_commands_of_the_readme_work";
+    if needs::given(name) {
+        Desk::set_up(name).run("README.md");
+    }
+}
+
+#[test]
+fn the_commands_of_the_guide_work() {
+    let name = "the_commands_of_the_guide_work";
+    if needs::given(name) {
+        Desk::set_up(name).run("docs/guide.md");
+    }
+}
