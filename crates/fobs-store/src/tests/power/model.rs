@@ -240,6 +240,12 @@ pub enum Unfinished {
     Tolerated,
 }
 
+impl Unfinished {
+    pub fn or(self, other: Unfinished) -> Unfinished {
+        if self == Unfinished::None { other } else { self }
+    }
+}
+
 /// How two trees differ, in what a copy is to keep: names, kinds, contents, permissions, files with several
 /// names; and the time of files where `times`.
 pub fn differ(there: &Files, expected: &Files, times: bool, unfinished: Unfinished) -> Option<String> {
