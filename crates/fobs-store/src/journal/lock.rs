@@ -112,10 +112,10 @@ pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) 
             Err(Unopened::Found(errno) | Unopened::Made(errno)) if is_of_others(errno) => {
                 return not_ours(directory, name);
             }
-            Err(Unopened::Found(errno)) if !is_of_the_place(errno) => {
+            Err(Unopened::Found(errno)) => {
                 return Err(unknown("open the journal", name, errno));
             }
-            Err(_) => return Ok(Lock::None),
+            Err(Unopened::Made(_)) => return Ok(Lock::None),
         };
         if !is_plain(&file) {
             return not_ours(directory, name);
@@ -208,11 +208,6 @@ fn open(directory: &OwnedFd, name: Component<'_>) -> Result<(OwnedFd, Strays), U
 /// Whether an error means that what has the name is no journal of this user.
 fn is_of_others(errno: Errno) -> bool {
     matches!(errno, Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::PERM)
-}
-
-/// Whether an error means that nothing can be written there at all.
-fn is_of_the_place(errno: Errno) -> bool {
-    matches!(errno, Errno::ROFS | Errno::OPNOTSUPP | Errno::NOTDIR | Errno::NOENT)
 }
 
 fn lock_file(file: &OwnedFd) -> Result<(), Errno> {

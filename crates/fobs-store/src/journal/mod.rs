@@ -393,9 +393,9 @@ impl Journal {
     pub(super) fn finish(mut self) {
         self.over = true;
         if !self.stays
-            && !self.partial_is_gone
             && let Some(current) = self.past.current()
         {
+            // It is another file where it was made anew, or has its name.
             unfinished::remove_partial(&self.directory, current, &self.suffix);
         }
         if self.stays {
