@@ -126,9 +126,12 @@ impl World {
         let has = |text: &str| options.iter().any(|option| option.starts_with(text));
         // A run that goes on deletes what the one before has moved, here and there.
         let moves = one_in(seed, "moves", 6) && !(has("--delete") && fate.breaks_off());
-        // Which of several names, modes or owners a linked file has is a question of their order elsewhere.
-        let links_from =
-            one_in(seed, "links from", 5) && has("-a") && !has("-aH") && !has("--no") && !has("--chmod");
+        // Not from another file system; and which of several names, modes or owners a linked file has is a
+        // question of their order elsewhere.
+        let links_from = one_in(seed, "links from", 5)
+            && may_mount
+            && has("-a")
+            && !["-aH", "--no", "--chmod"].iter().any(|text| has(text));
         options.extend(moves.then(|| "--remove-source-files".to_owned()));
         options.extend(links_from.then(|| format!("--link-dest=../{BASIS}")));
         World {
