@@ -1,5 +1,5 @@
-//! Situations of public reports about rsync, syncthing, borg, restic, rclone and lsyncd in which something was
-//! lost, left over or never ended, by their own command lines.
+//! Situations of public reports about rsync, syncthing, borg, restic, rclone and lsyncd in which something
+//! was lost, left over or never ended, by their own command lines.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -69,7 +69,7 @@ fn what_is_unfinished_goes_when_its_source_is_gone() {
     }
 }
 
-/// rsync #236: `-u --inplace --partial -a` that is killed leaves a newer file, which the next run passes over.
+/// rsync #236: a killed `-u --inplace --partial -a` leaves a newer file, which the next run passes over.
 #[test]
 fn an_update_in_place_goes_on_after_a_kill() {
     let case = Case::new("an_update_in_place_goes_on_after_a_kill");
