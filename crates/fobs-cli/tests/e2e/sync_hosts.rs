@@ -185,9 +185,10 @@ fn plain(line: String, world: &World) -> Option<String> {
         line.replace_range(9..10, ".");
         line.replace_range(5..6, "p");
     }
-    // What differs from the file of --link-dest in its attributes only is copied there and sent here.
-    if world.links_from && line.starts_with("cf") {
-        line.replace_range(..1, ">");
+    // What differs from the file of --link-dest in its attributes only is copied there; here it is sent, or
+    // changed where it stands.
+    if world.links_from && line.get(1..2) == Some("f") && !line.contains("+++") {
+        line.replace_range(..1, ".");
     }
     // What a third user could have put there is made anew here, with the content that it has.
     if line.starts_with(">f...") {
