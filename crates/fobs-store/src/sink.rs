@@ -269,6 +269,11 @@ impl Sink {
                 synced(events, || tree.settle(self.terms.sight))
                     .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
             }
+            if failed.get()
+                && let Some(journal) = tree.journal()
+            {
+                journal.was_not_stored();
+            }
             closing = Closing::new(tree.take_journal(), tree.end_of_top());
         }
         self.over = true;

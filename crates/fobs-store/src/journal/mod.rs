@@ -384,6 +384,11 @@ impl Journal {
         }
     }
 
+    /// Something could not be stored: what is in doubt may be among it, so the next run has to know.
+    pub(super) fn was_not_stored(&mut self) {
+        self.stays |= self.doubt.is_some();
+    }
+
     /// Where to note how calls at the destination fail.
     pub(super) fn health(&self) -> Health {
         Health::new(&self.book, &self.directory)

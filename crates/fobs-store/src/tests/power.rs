@@ -20,7 +20,7 @@ use super::super::faults::{Call, Lasts};
 /// States of each recorded run.
 const STATES: usize = 40;
 /// Recorded runs.
-const RUNS: usize = if cfg!(feature = "long") { 1850 } else { 75 };
+const RUNS: usize = if cfg!(feature = "long") { 1000 } else { 75 };
 /// Recorded runs that go on from such a state, of 100.
 const SECOND_RUNS: usize = 40;
 const THREADS: usize = 2;
@@ -122,6 +122,6 @@ fn every_state_that_a_power_cut_may_leave_is_completed() {
     });
     let tried = tried.into_inner();
     println!("{tried} states");
-    let least = if cfg!(feature = "long") { 100_000 } else { RUNS * STATES };
+    let least = RUNS * STATES;
     assert!(only.is_some() || runs != (0..RUNS) || tried >= least);
 }
