@@ -145,7 +145,7 @@ pub(super) fn read_link(directory: impl AsFd, name: Component<'_>) -> Result<Vec
 pub(super) fn unlink(directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
     let directory = directory.as_fd();
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::Unlink)?;
     let done = fs::unlinkat(directory, name.as_bytes(), AtFlags::empty());
     #[cfg(test)]
     recorder::unlinked(&done, directory, name);
@@ -156,7 +156,7 @@ pub(super) fn unlink(directory: impl AsFd, name: Component<'_>) -> Result<(), Er
 pub(super) fn remove_directory(directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
     let directory = directory.as_fd();
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::RemoveDirectory)?;
     let done = fs::unlinkat(directory, name.as_bytes(), AtFlags::REMOVEDIR);
     #[cfg(test)]
     recorder::unlinked(&done, directory, name);
@@ -167,7 +167,7 @@ pub(super) fn remove_directory(directory: impl AsFd, name: Component<'_>) -> Res
 pub fn rename(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> Result<(), Errno> {
     let directory = directory.as_fd();
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::Rename)?;
     let done = fs::renameat(directory, from.as_bytes(), directory, to.as_bytes());
     #[cfg(test)]
     recorder::renamed(&done, (directory, from), (directory, to));
@@ -181,7 +181,7 @@ pub fn rename(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> R
 pub(super) fn rename_new(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> Result<(), Errno> {
     let directory = directory.as_fd();
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::Rename)?;
     let done =
         fs::renameat_with(directory, from.as_bytes(), directory, to.as_bytes(), RenameFlags::NOREPLACE);
     #[cfg(test)]
@@ -198,7 +198,7 @@ pub(super) fn move_to(
 ) -> Result<(), Errno> {
     let (from, to) = (from.as_fd(), to.as_fd());
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::Rename)?;
     let done = fs::renameat(from, name.as_bytes(), to, new.as_bytes());
     #[cfg(test)]
     recorder::renamed(&done, (from, name), (to, new));
@@ -217,7 +217,7 @@ pub(super) fn move_to_new(
 ) -> Result<(), Errno> {
     let (from, to) = (from.as_fd(), to.as_fd());
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::Rename)?;
     let done = fs::renameat_with(from, name.as_bytes(), to, new.as_bytes(), RenameFlags::NOREPLACE);
     #[cfg(test)]
     recorder::renamed(&done, (from, name), (to, new));
@@ -231,7 +231,7 @@ pub(super) fn move_to_new(
 pub(super) fn link_held(held: impl AsFd, to: impl AsFd, new: Component<'_>) -> Result<(), Errno> {
     let (held, to) = (held.as_fd(), to.as_fd());
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::Link)?;
     let done = match fs::linkat(CWD, place_of(held), to, new.as_bytes(), AtFlags::SYMLINK_FOLLOW) {
         // Without `/proc`; by descriptor alone only root may.
         Err(Errno::NOENT) => fs::linkat(held, "", to, new.as_bytes(), AtFlags::EMPTY_PATH),
@@ -246,7 +246,7 @@ pub(super) fn link_held(held: impl AsFd, to: impl AsFd, new: Component<'_>) -> R
 pub(super) fn symlink(target: &[u8], directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
     let directory = directory.as_fd();
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::MakeLink)?;
     let done = fs::symlinkat(target, directory, name.as_bytes());
     #[cfg(test)]
     recorder::made(&done, directory, name, recorder::Made::Symlink(target.to_vec()), || {
@@ -263,6 +263,8 @@ pub(super) fn make_node(
     mode: Mode,
     device: u64,
 ) -> Result<(), Errno> {
+    #[cfg(test)]
+    faults::strike(faults::Call::MakeNode)?;
     fs::mknodat(directory, name.as_bytes(), kind, mode, device)
 }
 
@@ -270,7 +272,7 @@ pub(super) fn make_node(
 pub(super) fn make_directory(directory: impl AsFd, name: Component<'_>, mode: Mode) -> Result<(), Errno> {
     let directory = directory.as_fd();
     #[cfg(test)]
-    faults::strike(faults::Call::Name)?;
+    faults::strike(faults::Call::MakeDirectory)?;
     let done = fs::mkdirat(directory, name.as_bytes(), mode);
     #[cfg(test)]
     recorder::made(&done, directory, name, recorder::Made::Directory, || found(hold(directory, name)));
@@ -281,7 +283,7 @@ pub(super) fn make_directory(directory: impl AsFd, name: Component<'_>, mode: Mo
 pub(super) fn set_own_times(directory: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
     let directory = directory.as_fd();
     #[cfg(test)]
-    faults::strike(faults::Call::Attributes)?;
+    faults::strike(faults::Call::Times)?;
     let done = fs::utimensat(directory, ".", times, AtFlags::empty());
     #[cfg(test)]
     recorder::times(&done, directory);
@@ -291,7 +293,7 @@ pub(super) fn set_own_times(directory: impl AsFd, times: &Timestamps) -> Result<
 /// Sets the times of a file, or of a link itself, that is open for lookups only.
 pub(super) fn set_times_of_held(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Errno> {
     #[cfg(test)]
-    faults::strike(faults::Call::Attributes)?;
+    faults::strike(faults::Call::Times)?;
     let done = fs::utimensat(CWD, place_of(file), times, AtFlags::empty());
     #[cfg(test)]
     recorder::times(&done, file);

@@ -22,11 +22,10 @@ pub(super) fn sentence(what: &str, path: &[u8], errno: Errno) -> String {
                  out) or a '..' that is not followed"
             );
         }
+        // Ours where what was looked at is not there any more, or the kernel's.
         Errno::STALE => {
-            return format!(
-                "cannot {what} '{shown}': another program exchanged it meanwhile; copy it again, or see who else \
-                 may write in its directory"
-            );
+            "another program exchanged it meanwhile, or its file server lost it: copy it again, or see who else \
+             may write in its directory"
         }
         Errno::NOTDIR => "a part of the path is not a directory",
         Errno::IO => "check the disk",

@@ -4,23 +4,58 @@ use std::cell::Cell;
 
 use rustix::io::Errno;
 
-/// A call that can fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A call that can fail, or several of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
-    Write,
-    Sync,
+    /// Opening a journal that is there.
+    Open,
+    MakeFile,
+    MakeDirectory,
+    MakeLink,
+    MakeNode,
+    /// One more name of a file.
+    Link,
+    Rename,
     /// The rename that replaces nothing, which some file systems lack.
     RenameToNew,
-    /// Whatever makes, moves or removes a name.
-    Name,
+    Unlink,
+    RemoveDirectory,
+    /// Room for a file.
+    Reserve,
+    Write,
     /// Whatever changes the length of a file.
     Truncate,
-    /// Whatever changes permissions or times.
-    Attributes,
+    Sync,
+    Mode,
+    Times,
+    Owner,
+    /// An extended attribute, or an ACL.
+    Xattr,
     /// A write to a journal.
     Record,
+    /// The lock of a journal, or of a file without one.
+    Lock,
+    /// Whatever makes, moves or removes a name.
+    Name,
+    /// Whatever changes permissions, owners, times and the like.
+    Attributes,
     /// Any of them.
     Any,
+}
+
+impl Call {
+    fn includes(self, call: Call) -> bool {
+        use Call::*;
+        match self {
+            Any => true,
+            Name => matches!(
+                call,
+                MakeFile | MakeDirectory | MakeLink | MakeNode | Link | Rename | Unlink | RemoveDirectory
+            ),
+            Attributes => matches!(call, Mode | Times | Owner | Xattr),
+            one => one == call,
+        }
+    }
 }
 
 /// How long a device fails.
@@ -41,6 +76,7 @@ struct Planned {
 
 thread_local! {
     static PLANNED: Cell<Option<Planned>> = const { Cell::new(None) };
+    static STRUCK: Cell<Option<Call>> = const { Cell::new(None) };
 }
 
 /// The call after the next `spared` ones of its kind fails.
@@ -51,6 +87,12 @@ pub fn plan(call: Call, spared: u32, errno: Errno) {
 /// Likewise, and perhaps all that follow.
 pub fn plan_for(call: Call, spared: u32, errno: Errno, lasts: Lasts) {
     PLANNED.set(Some(Planned { call, spared, errno, lasts }));
+    STRUCK.set(None);
+}
+
+/// The first call that failed since something was planned.
+pub fn struck() -> Option<Call> {
+    STRUCK.get()
 }
 
 /// Nothing fails any more; whether something that was planned did not come to it.
@@ -60,7 +102,7 @@ pub fn forget() -> bool {
 
 /// Fails if that was planned.
 pub fn strike(call: Call) -> Result<(), Errno> {
-    let Some(planned) = PLANNED.get().filter(|it| it.call == call || it.call == Call::Any) else {
+    let Some(planned) = PLANNED.get().filter(|it| it.call.includes(call)) else {
         return Ok(());
     };
     let Planned { spared, errno, lasts, .. } = planned;
@@ -71,5 +113,6 @@ pub fn strike(call: Call) -> Result<(), Errno> {
     if lasts == Lasts::Once {
         PLANNED.set(None);
     }
+    STRUCK.set(STRUCK.get().or(Some(call)));
     Err(errno)
 }

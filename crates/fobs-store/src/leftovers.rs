@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -16,13 +16,10 @@ use super::at::{open_ambient, open_beneath};
 use super::beneath::{Links, kind, reason};
 use super::journal::{Found, inspect};
 use super::own::is_marked;
+use super::temporary::{ORPHANED_AFTER, age};
 use fobs_filter::path::join;
 use fobs_model::name::Component;
 use fobs_model::name::ours::{Suffix, is_journal, named_by, suffix_in};
-
-/// How long a temporary file that no journal knows must not have changed before it counts as left behind: its
-/// transfer, which has no lock, may wait for its peer. Longer than `--timeout` by default.
-const ORPHANED_AFTER: Duration = Duration::from_secs(3600);
 
 /// Something that a transfer left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -231,9 +228,4 @@ fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     }
     names.sort_unstable();
     Ok(names)
-}
-
-fn age(stat: &Stat) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Duration::from_secs(now.saturating_sub(u64::try_from(stat.st_mtime).unwrap_or(0)))
 }

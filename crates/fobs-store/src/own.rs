@@ -25,7 +25,7 @@ pub(super) fn open_own(directory: &OwnedFd, name: Component<'_>, flags: OFlags) 
         |mode| open_beneath(directory, name.as_bytes(), flags, Mode::from_raw_mode(mode), Links::Refuse);
     #[cfg(test)]
     if flags.contains(OFlags::CREATE) {
-        super::faults::strike(super::faults::Call::Name)?;
+        super::faults::strike(super::faults::Call::MakeFile)?;
     }
     let opened = match open(OWN_MODE) {
         // A file system that has no such bit for files; what stays there is found by its journal alone.

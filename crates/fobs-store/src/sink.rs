@@ -147,9 +147,9 @@ impl Sink {
         let (bases, aside) = (spec.open_bases(name.as_deref())?, spec.backups(name.as_deref())?);
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
         let mut notices = Vec::new();
-        let journal = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
+        let (journal, alone) = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
         let naming = Naming::new(&spec.destination, name.is_some());
-        let mut tree = Tree::new(directory, name, applier, spec.fsync, journal).under(spec.terms);
+        let mut tree = Tree::new(directory, name, applier, spec.fsync, (journal, alone)).under(spec.terms);
         tree.begin_from(before);
         tree.keeps_backups_in(aside);
         if spec.preserve.hard_links {
@@ -251,6 +251,12 @@ impl Sink {
         if let Some(mut extraneous) = later {
             if failed.get() {
                 extraneous.was_not_stored();
+            } else if let Target::Tree(tree) = &mut self.target
+                && tree.syncs()
+            {
+                // The device keeps what is new before anything goes.
+                synced(events, || tree.sync_names())
+                    .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
             }
             extraneous.carry_out(&mut |deleted| events(SinkEvent::Deleted(deleted)));
         }
@@ -262,6 +268,11 @@ impl Sink {
             if tree.settles() {
                 synced(events, || tree.settle(self.terms.sight))
                     .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
+            }
+            if failed.get()
+                && let Some(journal) = tree.journal()
+            {
+                journal.was_not_stored();
             }
             closing = Closing::new(tree.take_journal(), tree.end_of_top());
         }

@@ -19,11 +19,13 @@ use super::{faults, recorder};
 use fobs_model::options::Overwrite;
 
 mod in_place;
+mod left;
 mod names;
 mod thing;
 
 pub(super) use thing::{Placed, Thing, is_made_here, place};
 
+pub(super) use left::{ORPHANED_AFTER, age};
 pub(super) use names::{Names, random_suffix, temporary_path};
 
 use fobs_model::name::ours::{Suffix, suffix_in, temporary};
@@ -167,6 +169,10 @@ fn reserve(file: &OwnedFd, len: u64) -> Result<u64, Errno> {
         let room = stat.f_bavail.saturating_mul(u64::try_from(stat.f_bsize).unwrap_or(1));
         return if stat.f_blocks > 0 && len > room { Err(Errno::NOSPC) } else { Ok(0) };
     }
+    #[cfg(test)]
+    if let Err(errno @ (Errno::NOSPC | Errno::DQUOT)) = faults::strike(faults::Call::Reserve) {
+        return Err(errno);
+    }
     // It grows as it is written: after a power cut a file of its full size would look complete.
     match fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
         Ok(()) => Ok(len),
@@ -188,14 +194,19 @@ pub(super) struct TemporaryFile {
 impl TemporaryFile {
     /// Makes a file that is to become `name` in `directory`, of about `size_hint` bytes.
     pub(super) fn create(
-        names: &mut Names,
+        names: &Names,
         directory: Arc<OwnedFd>,
         name: Component<'_>,
         size_hint: u64,
     ) -> Result<TemporaryFile, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let made = names.make(&directory, name, |name| open_own(&directory, name, flags));
-        let (name, file) = made?;
+        let (name, file) = names.make(&directory, name, |name| {
+            let file = open_own(&directory, name, flags)?;
+            if let Names::Alone(_) = names {
+                left::lock_new(&file, &directory, name)?;
+            }
+            Ok(file)
+        })?;
         let file = Arc::new(file);
         let temporary = Temporary { directory, name, held: Arc::clone(&file), in_place: false };
         let reserved = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };

@@ -1,5 +1,6 @@
 //! Source and sink together, without a network between them.
 
+mod alone;
 mod bounds;
 mod cuts;
 mod deltas;

@@ -142,6 +142,10 @@ enum LevelState {
     Created {
         allowed: u32,
     },
+    /// Likewise, made by an earlier run that did not come to its end.
+    LeftUnfinished {
+        allowed: u32,
+    },
     /// It stands there, and gets this mode again.
     Existing {
         restores: Option<u32>,
@@ -150,16 +154,16 @@ enum LevelState {
 }
 
 impl Tree {
-    /// A tree below `top`; `name` is the new name of a single source.
+    /// A tree below `top`; `name` is the new name of a single source, `alone` makes names without a journal.
     pub(super) fn new(
         top: Arc<OwnedFd>,
         name: Option<Vec<u8>>,
         applier: Applier,
         fsync: bool,
-        journal: Option<Journal>,
+        (journal, alone): (Option<Journal>, Names),
     ) -> Tree {
         let health = journal.as_ref().map(Journal::health).unwrap_or_default();
-        let names = journal.as_ref().map_or_else(Names::distinct, |it| Names::Journalled(it.suffix()));
+        let names = journal.as_ref().map_or(alone, |journal| alone.journalled(journal.suffix()));
         Tree {
             top,
             naming: name.map_or(Naming::Kept, |name| Naming::First { seen: None, name }),
@@ -363,7 +367,8 @@ impl Tree {
             let parent = self.hold(parent)?;
             self.names_in(&parent)?;
             self.keep_backup(path, &parent, name)?;
-            place(&mut self.names, &parent, name, thing, meta, attributes, &self.applier)
+            self.clear(&at, &parent, name);
+            place(&self.names, &parent, name, thing, meta, attributes, &self.applier)
                 .map(|placed| (placed, parent))
         });
         match made {
@@ -389,8 +394,11 @@ impl Tree {
     /// Likewise, of a file or link: not under a name that this transfer's own unfinished files have.
     fn place_of_file<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
         let place = self.place(path)?;
-        match (&self.names, suffix_in(path::split(&place).1)) {
-            (Names::Journalled(ours), Some(suffix)) if *ours == suffix => Err(named_as_ours(path)),
+        let (Names::Alone(alone) | Names::Journalled { alone, .. }) = &self.names;
+        match suffix_in(path::split(&place).1) {
+            Some(suffix) if suffix == *alone || Some(suffix) == self.names.of_journal() => {
+                Err(named_as_ours(path))
+            }
             _ => Ok(place),
         }
     }

@@ -41,6 +41,7 @@ mod outages;
 mod packaging;
 mod privileges;
 mod refusals;
+mod reports;
 mod restricted;
 mod resume;
 mod rights;

@@ -54,6 +54,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_restricted_key_of_root_gives_owners_and_setuid_only_if_privileged", &[Need::Root]),
     ("links_above_the_root_are_followed_and_those_below_lead_nowhere", &[Need::Root]),
     ("a_push_with_x_deletes_nothing_below_what_it_leaves_out", &[Need::Root]),
+    ("a_full_destination_ends_the_run_and_keeps_the_sources", &[Need::Root]),
     ("a_pull_with_x_empties_no_mounted_file_system", &[Need::Root]),
     ("copies_whose_destination_loses_its_power_go_on", &[Need::Root, Need::Disk]),
     ("copies_onto_xfs_that_lose_its_power_go_on", &[Need::Root, Need::Disk, Need::Xfs]),

@@ -20,7 +20,7 @@ use super::needs;
 use super::net::Side;
 use super::remote::Direction;
 use super::sync_trees::{Abilities, Entry, FileKind, listing};
-use world::{FROZEN, Fate, MOUNTED_IN_TARGET, Mounted, Receiver, World};
+use world::{BASIS, FROZEN, Fate, MOUNTED_IN_TARGET, Mounted, Receiver, World};
 
 /// Seeds of an ordinary run, and of a long one.
 const SEEDS: u64 = if cfg!(feature = "long") { 500 } else { 16 };
@@ -47,6 +47,8 @@ struct Ends<'a> {
     source: PathBuf,
     ours: PathBuf,
     theirs: PathBuf,
+    /// rsync's source: another one where files are removed from it.
+    their_source: PathBuf,
 }
 
 fn places(case: &Case, direction: Direction) -> (PathBuf, PathBuf) {
@@ -80,8 +82,9 @@ impl<'a> Ends<'a> {
         fs::write(case.path("known_hosts"), "").expect("our own place");
         fs::set_permissions(case.path("known_hosts"), PermissionsExt::from_mode(0o666)).expect("own file");
         let (key, theirs) = (client.file.clone(), case.path("rsync").join(TARGET));
+        let their_source = if world.moves { case.path("rsync").join(SOURCE) } else { source.clone() };
         let daemon = Daemon::start_with(case, spec);
-        Ends { case, world, daemon, program, key, source, ours, theirs }
+        Ends { case, world, daemon, program, key, source, ours, theirs, their_source }
     }
 
     fn command(&self) -> Command {
@@ -128,7 +131,7 @@ impl<'a> Ends<'a> {
             there.push(target);
             target = there;
         }
-        let done = self.case.run(command.arg(self.source.join("")).arg(target));
+        let done = self.case.run(command.arg(self.their_source.join("")).arg(target));
         (done.code, changes(&done.stdout, self.world), done.stderr)
     }
 
@@ -162,6 +165,10 @@ fn changes(output: &[u8], world: &World) -> BTreeSet<String> {
 
 fn plain(line: String, world: &World) -> Option<String> {
     let is_directory = line.get(1..2) == Some("d");
+    if world.moves && is_directory && line.starts_with('.') {
+        // The times of directories change with what is removed from them.
+        return None;
+    }
     match line.get(1..2) {
         // Which of a file's names comes first is the order of the directory here, of the alphabet there.
         Some("f" | "L" | "S" | "D") if world.has_letter('H') => return None,
@@ -177,6 +184,11 @@ fn plain(line: String, world: &World) -> Option<String> {
     if world.has_letter('A') && line.get(9..10) == Some("a") {
         line.replace_range(9..10, ".");
         line.replace_range(5..6, "p");
+    }
+    // What differs from the file of --link-dest in its attributes only is copied there; here it is sent, or
+    // changed where it stands.
+    if world.links_from && line.get(1..2) == Some("f") && !line.contains("+++") {
+        line.replace_range(..1, ".");
     }
     // What a third user could have put there is made anew here, with the content that it has.
     if line.starts_with(">f...") {
@@ -217,6 +229,10 @@ fn differ(
     if world.keeps_modes() && !world.keeps_groups() {
         // A directory that loses its set-gid bit does so at its end here, at its beginning there.
         ours.take_group(&theirs);
+    }
+    if world.moves && is_directory {
+        // A run that goes on finds the time of what the one before has removed.
+        ours.take_time(&theirs);
     }
     let is_file = ours.kind() == FileKind::File;
     if !world.has_letter('A') && (world.has_letter('H') || (is_file && world.shares())) {
@@ -307,6 +323,15 @@ fn assert_nothing_lost(before: &Tree, source: &Tree, after: &Tree, world: &World
     }
 }
 
+/// What is no more in the source is at the target.
+fn assert_moved(wanted: &Tree, ends: &Ends<'_>, told: &str) {
+    let (source, target) = (listing(&ends.source, None, 0), listing(&ends.ours, None, 0));
+    for (path, entry) in wanted.iter().filter(|(path, _)| !source.contains_key(*path)) {
+        let is_there = target.get(path).is_some_and(|it| it.content() == entry.content());
+        assert!(is_there, "{} is at neither end; {told}", path.display());
+    }
+}
+
 /// Has the first run end in the middle, mends what ended it, and looks at what is left.
 fn break_off(ends: &mut Ends<'_>, mounted: &[Mounted], disk: Option<&mut Disk>, told: &str) {
     let (case, world) = (ends.case, ends.world);
@@ -330,11 +355,13 @@ fn break_off(ends: &mut Ends<'_>, mounted: &[Mounted], disk: Option<&mut Disk>, 
             ends.daemon.kill();
             disk.come_back().expect("it is mounted again");
             ends.daemon.start_again(case);
-            // What the device was not asked to keep may be anything.
+            // What the device was not asked to keep may be anything, but for what was removed.
+            assert_moved(&wanted, ends, told);
             return;
         }
         (fate, _) => panic!("{fate:?} ends no run"),
     };
+    assert_moved(&wanted, ends, told);
     if ended != Some(0) {
         assert_nothing_lost(&before, &wanted, &listing(&ends.ours, None, 0), world, told);
     }
@@ -381,11 +408,17 @@ fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> bool {
         apart.1.retain(|line| !(deletes == Deletes::Fewer && line.starts_with("*deleting")));
         assert_eq!(apart, (Vec::new(), Vec::new()), "lists of ours and rsync's; {told}");
     }
-    let (ours, theirs) = (listing(&ends.ours, None, began), listing(&ends.theirs, None, began));
+    let basis = |top: &Path| top.with_file_name(BASIS);
+    let ours = listing(&ends.ours, Some(&basis(&ends.ours)), began);
+    let theirs = listing(&ends.theirs, Some(&basis(&ends.theirs)), began);
     let source = listing(&ends.source, None, began);
     let differing = difference((&ours, &theirs), &source, ends.world, done);
     let some = differing.iter().take(DIFFERENCES_SHOWN).cloned().collect::<Vec<_>>().join("\n");
     assert!(differing.is_empty(), "{} entries differ:\n{some}\n{told}", differing.len());
+    if ends.world.moves {
+        let names = |top: &Path| listing(top, None, 0).into_keys().collect::<Vec<_>>();
+        assert_eq!(names(&ends.source), names(&ends.their_source), "what stays in the source; {told}");
+    }
     true
 }
 
@@ -398,7 +431,13 @@ fn compare(seed: u64) {
         fs::create_dir_all(path.parent().expect("it has one")).expect("our own place");
     }
     let abilities = Abilities { links: false, ..Abilities::try_out(&case.path("rsync")) };
-    let _mounted = world.make_source(&source, abilities);
+    let mut _mounted = world.make_source(&source, abilities);
+    if world.moves {
+        _mounted.extend(world.make_source(&case.path("rsync").join(SOURCE), abilities));
+    }
+    if world.links_from {
+        [&ours, &theirs].iter().for_each(|top| world.make_basis(&top.with_file_name(BASIS), abilities));
+    }
     let mut disk = matches!(world.fate, Fate::Fails(_)).then(|| on_a_disk(&case.path("disk"), &ours));
     let mounted: Vec<Mounted> =
         [&ours, &theirs].into_iter().flat_map(|top| world.make_target(top, abilities)).collect();

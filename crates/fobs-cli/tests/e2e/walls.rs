@@ -130,10 +130,10 @@ fn a_sibling_is_linked_by_a_restricted_login() {
 }
 
 /// Something mounted; gone when dropped.
-struct Mounted(PathBuf);
+pub struct Mounted(PathBuf);
 
 impl Mounted {
-    fn in_memory(at: PathBuf) -> Mounted {
+    pub fn in_memory(at: PathBuf) -> Mounted {
         fs::create_dir_all(&at).expect("our own place");
         // Not in a host of the case: a program there has mounts of its own, as of its start.
         let mount =

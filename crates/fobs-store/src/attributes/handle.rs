@@ -6,6 +6,8 @@ use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::at;
+#[cfg(test)]
+use crate::faults::{Call, strike};
 
 /// Room for all names of a file's extended attributes, bytes (`XATTR_LIST_MAX` of `linux/limits.h`).
 const LIST_LEN_MAX: usize = 64 << 10;
@@ -57,6 +59,8 @@ impl Handle<'_> {
     }
 
     pub(super) fn set_value(self, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+        #[cfg(test)]
+        strike(Call::Xattr)?;
         match self {
             Handle::Open(file) => fs::fsetxattr(file, name, value, XattrFlags::empty()),
             Handle::Held(file) => fs::setxattr(at::place_of(file), name, value, XattrFlags::empty()),
@@ -64,6 +68,8 @@ impl Handle<'_> {
     }
 
     pub(super) fn remove_value(self, name: &[u8]) -> Result<(), Errno> {
+        #[cfg(test)]
+        strike(Call::Xattr)?;
         let removed = match self {
             Handle::Open(file) => fs::fremovexattr(file, name),
             Handle::Held(file) => fs::removexattr(at::place_of(file), name),
@@ -76,6 +82,8 @@ impl Handle<'_> {
 
     pub(crate) fn set_owner(self, user: Option<u32>, group: Option<u32>) -> Result<(), Errno> {
         let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
+        #[cfg(test)]
+        strike(Call::Owner)?;
         match self {
             Handle::Open(file) => fs::fchown(file, user, group),
             Handle::Held(file) => at::set_owner(file, user, group),
@@ -91,7 +99,7 @@ impl Handle<'_> {
         let mode = Mode::from_raw_mode(mode);
         let (Handle::Open(file) | Handle::Held(file)) = self;
         #[cfg(test)]
-        crate::faults::strike(crate::faults::Call::Attributes)?;
+        strike(Call::Mode)?;
         let done = match self {
             Handle::Open(_) => fs::fchmod(file, mode),
             Handle::Held(_) => fs::chmod(at::place_of(file), mode),
@@ -105,7 +113,7 @@ impl Handle<'_> {
         match self {
             Handle::Open(file) => {
                 #[cfg(test)]
-                crate::faults::strike(crate::faults::Call::Attributes)?;
+                strike(Call::Times)?;
                 let done = fs::futimens(file, times);
                 #[cfg(test)]
                 crate::recorder::times(&done, file);

@@ -99,10 +99,12 @@ impl From<Errno> for LoadError {
 }
 
 impl Book {
-    /// Makes a journal that says nothing. The store's parts of an earlier one do not pass its salt.
-    pub(crate) fn create(store: Arc<dyn Store>, boot: Boot, origin: &Origin) -> Result<Book, Errno> {
-        store.write_at(&encode_origin(origin), 0)?;
-        Ok(Book { store, salt: origin.salt, boot, state: Mutex::new(Progress::new()) })
+    /// Makes a journal that says nothing. The store's parts of an earlier one do not pass its salt. One that
+    /// cannot be written goes on saying nothing: its lock counts, and the names that follow from its inode.
+    pub(crate) fn create(store: Arc<dyn Store>, boot: Boot, origin: &Origin) -> Book {
+        let written = store.write_at(&encode_origin(origin), 0);
+        let state = Progress { failed: written.is_err(), ..Progress::new() };
+        Book { store, salt: origin.salt, boot, state: Mutex::new(state) }
     }
 
     /// Loads a journal: the newest slot that is valid, and as much of the log as it says, and as the budget

@@ -19,7 +19,7 @@ use super::format::{
 use super::store::{FileStore, Store};
 use crate::at;
 use crate::at::open_beneath;
-use crate::beneath::{Links, kind};
+use crate::beneath::{Links, kind, sentence};
 use crate::held::is_shared;
 use crate::own::{is_marked, open_own};
 use fobs_filter::path::show;
@@ -108,16 +108,19 @@ pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) 
         let (file, strays) = match open(directory, name) {
             Ok(opened) => opened,
             // It was made, or removed, in between.
-            Err(Errno::EXIST) if begin.elapsed() < NAMELESS_WAIT => continue,
-            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
+            Err(Unopened::Made(Errno::EXIST)) if begin.elapsed() < NAMELESS_WAIT => continue,
+            Err(Unopened::Found(errno) | Unopened::Made(errno)) if is_of_others(errno) => {
                 return not_ours(directory, name);
             }
-            Err(_) => return Ok(Lock::None),
+            Err(Unopened::Found(errno)) => {
+                return Err(unknown("open the journal", name, errno));
+            }
+            Err(Unopened::Made(_)) => return Ok(Lock::None),
         };
         if !is_plain(&file) {
             return not_ours(directory, name);
         }
-        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match lock_file(&file) {
             Ok(()) if has_name(&file, directory, name) => {
                 return Ok(Lock::Held(FileStore(file), strays));
             }
@@ -141,7 +144,8 @@ pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) 
                     return Err(in_use(asker.destination, holder));
                 }
             }
-            Err(_) => return Ok(Lock::None),
+            Err(_) if removes_blank(&file, directory, name, strays) => return Ok(Lock::None),
+            Err(errno) => return Err(unknown("lock the journal", name, errno)),
         }
         if begin.elapsed() >= ABSENT_AFTER + TAKEOVER_WAIT {
             return Err(in_use(asker.destination, None));
@@ -176,17 +180,56 @@ fn ask(store: &FileStore, running: &Running, due: Due, asked: &mut Option<Asked>
     }
 }
 
+/// Why a journal is not open.
+enum Unopened {
+    /// It stands there.
+    Found(Errno),
+    /// It could not be made.
+    Made(Errno),
+}
+
 /// Opens a journal, without following a link or waiting for a fifo's other end, or makes it: then no earlier
 /// run left anything.
-fn open(directory: &OwnedFd, name: Component<'_>) -> Result<(OwnedFd, Strays), Errno> {
+fn open(directory: &OwnedFd, name: Component<'_>) -> Result<(OwnedFd, Strays), Unopened> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    match open_beneath(directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse) {
-        Err(Errno::NOENT) => {
-            let made = open_own(directory, name, flags | OFlags::CREATE | OFlags::EXCL)?;
-            Ok((made, Strays::None))
-        }
-        found => Ok((found?, Strays::Possible)),
+    let there = open_beneath(directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse);
+    #[cfg(test)]
+    let there = there.and_then(|file| crate::faults::strike(crate::faults::Call::Open).map(|()| file));
+    match there {
+        Err(Errno::NOENT) => match open_own(directory, name, flags | OFlags::CREATE | OFlags::EXCL) {
+            Ok(made) => Ok((made, Strays::None)),
+            Err(errno) => Err(Unopened::Made(errno)),
+        },
+        Err(errno) => Err(Unopened::Found(errno)),
+        Ok(found) => Ok((found, Strays::Possible)),
     }
+}
+
+/// Whether an error means that what has the name is no journal of this user.
+fn is_of_others(errno: Errno) -> bool {
+    matches!(errno, Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::PERM)
+}
+
+fn lock_file(file: &OwnedFd) -> Result<(), Errno> {
+    #[cfg(test)]
+    crate::faults::strike(crate::faults::Call::Lock)?;
+    fs::flock(file, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Removes a journal in which nothing was ever written: no later run locks it either. Whether it was one.
+fn removes_blank(file: &OwnedFd, directory: &OwnedFd, name: Component<'_>, strays: Strays) -> bool {
+    let is_marked_blank = || fs::fstat(file).is_ok_and(|stat| is_marked(&stat) && stat.st_size == 0);
+    let is_blank = strays == Strays::None || is_marked_blank();
+    if is_blank && has_name(file, directory, name) {
+        // If it stays, `fobs clean` finds it.
+        let _ = at::unlink(directory, name);
+    }
+    is_blank
+}
+
+/// A journal stands there, and what it says cannot be known: a transfer may hold it, or go on from it.
+fn unknown(what: &str, name: Component<'_>, errno: Errno) -> Error {
+    Error::new(ErrorKind::Destination, sentence(what, name.as_bytes(), errno))
 }
 
 /// Whether it is a regular file of ours with one name at most.

@@ -74,7 +74,7 @@ pub use self::history::{Adoption, Adoptions, Held, History};
 pub(super) use self::inspect::is_interrupted;
 pub(crate) use self::inspect::{Found, inspect};
 pub use self::names::client_id;
-pub(super) use self::names::{Top, journal_name};
+pub(super) use self::names::{Top, journal_name, key as transfer_key};
 pub(super) use self::sync::NotKept;
 pub use self::watch::{Asked, TakeoverWatch};
 
@@ -217,7 +217,7 @@ impl Journal {
             (loaded.book, origin.suffix, past, loaded.unsynced, Strays::Possible)
         } else {
             let origin = Origin { salt: random(), suffix, key };
-            let Ok(book) = Book::create(store, boot, &origin) else { return Ok(None) };
+            let book = Book::create(store, boot, &origin);
             let past = past_of(Left::nothing(suffix, spec.budget.charge(Keeps::Journal)));
             (book, suffix, past, false, strays)
         };
@@ -384,14 +384,25 @@ impl Journal {
         }
     }
 
+    /// Something could not be stored: what is in doubt may be among it, so the next run has to know.
+    pub(super) fn was_not_stored(&mut self) {
+        self.stays |= self.doubt.is_some();
+    }
+
     /// Where to note how calls at the destination fail.
     pub(super) fn health(&self) -> Health {
         Health::new(&self.book, &self.directory)
     }
 
-    /// The transfer is complete: nothing stays.
+    /// The transfer is complete: nothing stays, not even a partial file that it did not go on with.
     pub(super) fn finish(mut self) {
         self.over = true;
+        if !self.stays
+            && let Some(current) = self.past.current()
+        {
+            // It is another file where it was made anew, or has its name.
+            unfinished::remove_partial(&self.directory, current, &self.suffix);
+        }
         if self.stays {
             self.end_early();
         } else {

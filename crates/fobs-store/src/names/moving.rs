@@ -88,7 +88,8 @@ pub fn copy(
     }
     let into = Arc::new(into);
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let made = TemporaryFile::create(&mut Names::distinct(), Arc::clone(&into), new, size);
+    let names = Names::alone(&*into, b"copy");
+    let made = TemporaryFile::create(&names, Arc::clone(&into), new, size);
     let mut made = made.map_err(unwritten)?;
     let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
     loop {

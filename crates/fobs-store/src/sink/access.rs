@@ -79,10 +79,10 @@ impl Sink {
         tree.journal()?.doubt()
     }
 
-    /// The suffix of the names that it makes for a moment, where a journal has one.
+    /// The suffix of the names that it makes for a moment.
     pub(crate) fn suffix(&self) -> Option<Suffix> {
         match &self.target {
-            Target::Tree(tree) => tree.suffix(),
+            Target::Tree(tree) => Some(tree.suffix()),
             Target::Nothing(_) | Target::Stream(_) => None,
         }
     }

@@ -10,8 +10,9 @@ use crate::basis::{Basis, open_all, place_of};
 use crate::beneath::Base;
 use crate::destination::Above;
 use crate::extraneous::{Deleted, Extraneous};
-use crate::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId};
+use crate::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId, transfer_key};
 use crate::source::SourceShape;
+use crate::temporary::Names;
 use crate::walk::name_in_transfer;
 use fobs_filter::path;
 use fobs_model::budget::MemoryBudget;
@@ -157,21 +158,24 @@ pub struct SinkSummary {
     pub others: OtherEntries,
 }
 
-/// The journal of a transfer into `directory`, where its one source gets this `name`.
+/// The journal of a transfer into `directory`, where its one source gets this `name`; and the temporary names
+/// that it has without one.
 pub(super) fn open_journal(
     spec: &SinkSpec,
     directory: &Arc<OwnedFd>,
     name: Option<&[u8]>,
     notices: &mut Vec<String>,
-) -> Result<Option<Journal>> {
+) -> Result<(Option<Journal>, Names)> {
     let contents = matches!(spec.shape, SourceShape::Paths { contents: true, .. });
     let top = match name {
         Some(name) => Top::As(name),
         None if !spec.names.is_empty() => Top::Names(&spec.names),
         None if contents => Top::Contents,
         // A sender that does not name its sources does not go on with them either.
-        None => return Ok(None),
+        None => return Ok((None, Names::alone(&**directory, &spec.client.unwrap_or_default()))),
     };
+    let purpose = [transfer_key(top, &spec.names), spec.client.unwrap_or_default()].concat();
+    let alone = Names::alone(&**directory, &purpose);
     let journal = JournalSpec {
         directory,
         top,
@@ -185,5 +189,5 @@ pub(super) fn open_journal(
         may_repeat: spec.may_repeat(),
         budget: &spec.budget,
     };
-    Journal::open(&journal, notices)
+    Ok((Journal::open(&journal, notices)?, alone))
 }

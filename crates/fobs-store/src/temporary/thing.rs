@@ -29,7 +29,7 @@ pub(crate) struct Placed {
 /// Makes something other than a file under a temporary name and moves it to `name`. What is dressed is what
 /// was made, or nothing: another user who may write in the directory can exchange it at any moment.
 pub(crate) fn place(
-    names: &mut Names,
+    names: &Names,
     directory: &Arc<OwnedFd>,
     name: Component<'_>,
     thing: &Thing<'_>,
@@ -74,7 +74,7 @@ pub(crate) fn place(
 
 /// Makes it and holds it.
 fn make(
-    names: &mut Names,
+    names: &Names,
     directory: &Arc<OwnedFd>,
     name: Component<'_>,
     thing: &Thing<'_>,
@@ -121,6 +121,7 @@ pub(crate) fn is_made_here(stat: &Stat, directory: &Arc<OwnedFd>) -> bool {
 /// To whom the file system gives what is made in a directory: some give everything to one user.
 fn owner_of_made(directory: &Arc<OwnedFd>) -> Result<u32, Errno> {
     let probe = Component::new(b"owner")?;
-    let file = TemporaryFile::create(&mut Names::distinct(), Arc::clone(directory), probe, 0)?;
+    let names = Names::alone(&**directory, b"owner");
+    let file = TemporaryFile::create(&names, Arc::clone(directory), probe, 0)?;
     fs::fstat(file.file()).map(|stat| stat.st_uid)
 }

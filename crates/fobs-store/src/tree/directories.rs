@@ -53,7 +53,7 @@ impl Tree {
         match held {
             Ok((existing, inode)) => {
                 if let Some(allowed) = self.left_unfinished(&existing, &place) {
-                    return Ok((LevelState::Created { allowed }, place, inode));
+                    return Ok((LevelState::LeftUnfinished { allowed }, place, inode));
                 }
                 let stays = self.leaves_top && place.is_empty();
                 let restores = if stays { None } else { self.make_writable(&existing) };
@@ -151,7 +151,9 @@ impl Tree {
             }
             (LevelState::Existing { .. }, Modes::Ordinary { .. }) => ModeNow::Stays,
             (LevelState::Existing { .. }, Modes::Exact) => ModeNow::Unknown,
-            (LevelState::Created { allowed }, _) => ModeNow::Made(Made { mode: None, allowed, inherited: 0 }),
+            (LevelState::Created { allowed } | LevelState::LeftUnfinished { allowed }, _) => {
+                ModeNow::Made(Made { mode: None, allowed, inherited: 0 })
+            }
         };
         let Some((place, inode)) = level.entered else { return Err(Trouble::Skipped) };
         let directory = self

@@ -21,13 +21,13 @@ impl Tree {
         path::split_name(&place)
             .map_err(Errno::from)
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
-            .and_then(|(parent, name)| TemporaryFile::create(&mut self.names, parent, name, size))
+            .and_then(|(parent, name)| {
+                self.clear(&place, &parent, name);
+                TemporaryFile::create(&self.names, parent, name, size)
+            })
             .map(|file| {
-                let ours = match &self.names {
-                    Names::Journalled(ours) => Some(*ours),
-                    Names::Distinct { .. } => None,
-                };
-                Placing { is_found_again: ours == file.suffix(), file, place }
+                let ours = self.names.of_journal();
+                Placing { is_found_again: ours.is_some() && ours == file.suffix(), file, place }
             })
             .map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))
     }
@@ -41,7 +41,7 @@ impl Tree {
         let path = cleared.path();
         self.check_skipped(path)?;
         let place = self.place_of_file(path)?.into_owned();
-        let Names::Journalled(suffix) = self.names else {
+        let Some(suffix) = self.names.of_journal() else {
             return Err(protocol("a file goes on, and there is no journal").into());
         };
         let overwrite = self.terms.overwrite;
@@ -78,6 +78,18 @@ impl Tree {
             at::reopen(&held, OFlags::RDONLY | OFlags::NONBLOCK).and_then(keep::file).map_err(failed)?;
         }
         self.make(&link.path, "link from --link-dest", &Thing::Name(&held), Meta::default(), None)
+    }
+
+    /// Removes what a run of the same command that had no journal left of the file, link or the like that
+    /// is about to be made at `place`. In a directory that this run has made there is nothing.
+    pub(super) fn clear(&self, place: &[u8], parent: &OwnedFd, name: Component<'_>) {
+        let is_made = |level: &Level| {
+            let entered = level.entered.as_ref().map(|(entered, _)| &entered[..]);
+            matches!(level.state, LevelState::Created { .. }) && entered == Some(path::split(place).0)
+        };
+        if !self.levels.last().is_some_and(is_made) {
+            self.names.clear(parent, name);
+        }
     }
 
     /// Removes a file that failed.

@@ -15,12 +15,9 @@ impl Tree {
 }
 
 impl Tree {
-    /// The suffix of temporary names, where a journal has one.
-    pub(crate) fn suffix(&self) -> Option<Suffix> {
-        match self.names {
-            Names::Journalled(suffix) => Some(suffix),
-            Names::Distinct { .. } => None,
-        }
+    /// The suffix of temporary names.
+    pub(crate) fn suffix(&self) -> Suffix {
+        self.names.ours()
     }
 
     /// Where to note how calls at the destination fail.

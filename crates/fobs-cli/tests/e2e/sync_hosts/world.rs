@@ -18,6 +18,8 @@ use crate::sync_trees::{Abilities, LONG_AGO, change_tree, make_tree, pick, set_t
 const GROUP: u32 = 54_321;
 /// Where file systems are mounted in the trees; no random tree has these names.
 const MOUNTED_IN_BOTH: &str = "mnt";
+/// An earlier tree, beside the target.
+pub const BASIS: &str = "basis";
 pub const MOUNTED_IN_TARGET: &str = "only-mnt";
 /// A directory of the target on a file system that takes no writes, which the source has too.
 pub const FROZEN: &str = "frozen";
@@ -67,6 +69,10 @@ pub struct World {
     gives_group: bool,
     has_read_only: bool,
     has_xattrs: bool,
+    /// A file of the source is removed once it is stored (`--remove-source-files`).
+    pub moves: bool,
+    /// What is unchanged in an earlier tree is linked from there (`--link-dest`).
+    pub links_from: bool,
 }
 
 /// The choices of one name.
@@ -116,10 +122,22 @@ impl World {
             _ => Fate::Nothing,
         };
         let may_mount = !matches!(fate, Fate::Fails(_));
+        let mut options = options(seed);
+        let has = |text: &str| options.iter().any(|option| option.starts_with(text));
+        // A run that goes on deletes what the one before has moved, here and there.
+        let moves = one_in(seed, "moves", 6) && !(has("--delete") && fate.breaks_off());
+        // Not from another file system; and which of several names, modes or owners a linked file has is a
+        // question of their order elsewhere.
+        let links_from = one_in(seed, "links from", 5)
+            && may_mount
+            && has("-a")
+            && !["-aH", "--no", "--chmod"].iter().any(|text| has(text));
+        options.extend(moves.then(|| "--remove-source-files".to_owned()));
+        options.extend(links_from.then(|| format!("--link-dest=../{BASIS}")));
         World {
             seed,
             direction: pick(&mut stream(seed, "direction"), &[Direction::Push, Direction::Pull]),
-            options: options(seed),
+            options,
             receiver: if one_in(seed, "receiver", 4) { Receiver::User } else { Receiver::Root },
             fate,
             mounts: ["mount in the source", "mount in both", "mount in the target"]
@@ -128,6 +146,8 @@ impl World {
             gives_group: one_in(seed, "set-gid", 3),
             has_read_only: one_in(seed, "read-only", 3),
             has_xattrs: one_in(seed, "xattrs", 3),
+            moves,
+            links_from,
         }
     }
 
@@ -171,6 +191,18 @@ impl World {
         }
         set_time(top, LONG_AGO + 5);
         mounted
+    }
+
+    /// Makes the earlier tree beside the target, which has some of the source as it is.
+    pub fn make_basis(&self, top: &Path, abilities: Abilities) {
+        let root = abilities.root && self.receiver == Receiver::Root;
+        let abilities = Abilities { links: false, root, ..abilities };
+        let seeds = [stream(self.seed, "tree").next(), stream(self.seed, "basis").next()];
+        make_tree(top, &mut Random::new(seeds[0]), 2, abilities);
+        change_tree(top, &mut Random::new(seeds[1]), 2, abilities);
+        if self.receiver == Receiver::User {
+            give(top, NOBODY);
+        }
     }
 
     /// Makes what stands at the target.

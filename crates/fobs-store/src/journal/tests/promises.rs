@@ -89,7 +89,7 @@ fn number(source: &Fingerprint) -> u64 {
 impl World {
     fn new(seed: u64, faults: Faults) -> World {
         let store = FaultyStore::new(seed, Faults::default());
-        let book = Book::create(Arc::new(store.clone()), [1; 16], &ORIGIN).unwrap();
+        let book = Book::create(Arc::new(store.clone()), [1; 16], &ORIGIN);
         store.sync().unwrap();
         store.set(faults);
         World {

@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 
 use fobs_rng::Rng;
 
-use super::model::{Files, put};
+use super::model::{Content, Files, put};
 use crate::recorder::{Id, Op};
+use fobs_model::name::ours::is_journal;
 
 /// What a device writes as a whole, bytes.
 const SECTOR: usize = 512;
@@ -48,12 +49,25 @@ const FATES: [Fate; 5] = [Fate::Old, Fate::New, Fate::Torn, Fate::Zeros, Fate::G
 
 impl Log {
     /// Calls of which a power cut may lose none that is promised: those before the last removal of a name in
-    /// the top directory, which is the journal's, or all where the device is asked for each file.
+    /// the top directory, which is the journal's, or all where the device is asked for each file. None where
+    /// there could be no journal.
     pub fn promised(&self) -> usize {
         let top = self.before.top;
+        if !self.fsync && !self.has_journal() {
+            return 0;
+        }
         let is_last = |op: &Op| matches!(op, Op::Unlink { directory, .. } if *directory == top);
         let last = self.ops.iter().rposition(is_last).unwrap_or(self.ops.len());
         if self.fsync { self.ops.len() } else { last }
+    }
+
+    fn has_journal(&self) -> bool {
+        let is_there = match self.before.nodes.get(&self.before.top).map(|node| &node.content) {
+            Some(Content::Directory(entries)) => entries.keys().any(|name| is_journal(name)),
+            _ => false,
+        };
+        let is_made = |op: &Op| matches!(op, Op::Make { directory, name, .. } if *directory == self.before.top && is_journal(name));
+        is_there || self.ops.iter().any(is_made)
     }
 
     /// All that the calls before `at` made.

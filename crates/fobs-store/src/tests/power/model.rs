@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::super::support::set_mode;
-use fobs_model::name::ours::suffix_in;
+use fobs_model::name::ours::{is_journal, suffix_in};
 
 use crate::recorder::{Birth, Id, Made, Op};
 
@@ -240,6 +240,12 @@ pub enum Unfinished {
     Tolerated,
 }
 
+impl Unfinished {
+    pub fn or(self, other: Unfinished) -> Unfinished {
+        if self == Unfinished::None { other } else { self }
+    }
+}
+
 /// How two trees differ, in what a copy is to keep: names, kinds, contents, permissions, files with several
 /// names; and the time of files where `times`.
 pub fn differ(there: &Files, expected: &Files, times: bool, unfinished: Unfinished) -> Option<String> {
@@ -247,7 +253,8 @@ pub fn differ(there: &Files, expected: &Files, times: bool, unfinished: Unfinish
     let names = |of: &BTreeMap<Vec<u8>, _>| of.keys().cloned().collect::<Vec<_>>();
     for path in names(&there) {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let is_tolerated = unfinished == Unfinished::Tolerated && suffix_in(name).is_some();
+        let is_ours = suffix_in(name).is_some() || is_journal(name);
+        let is_tolerated = unfinished == Unfinished::Tolerated && is_ours;
         if !expected.contains_key(&path) && !is_tolerated {
             return Some(format!("'{}' is left over", path.escape_ascii()));
         }

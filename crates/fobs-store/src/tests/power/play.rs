@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use fobs_rng::Rng;
+use rustix::fs::{XattrFlags, setxattr};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -27,6 +28,9 @@ use fobs_model::options::{Preserve, Privileges};
 
 /// Most file data of a chunk, bytes: the files of a scene take several.
 const DATA_MAX: usize = 128 << 10;
+/// A file that has more than its content, and what.
+pub const KEPT: &str = "kept";
+pub const XATTR: &str = "user.kept";
 /// How much earlier than the run what was there before it seems to have been made, seconds.
 const BEFORE: i64 = 1000;
 
@@ -47,6 +51,7 @@ pub struct Scene {
     backup: bool,
     delta: bool,
     times: bool,
+    xattrs: bool,
     seed: u64,
     /// Holds the sources, and the destination of the first run.
     place: TempDir,
@@ -80,7 +85,7 @@ pub struct Recorded {
 }
 
 /// Where many small trees are made and removed: in memory, where there is such a place.
-fn place() -> TempDir {
+pub fn place() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
@@ -98,17 +103,49 @@ impl Scene {
             backup: is_sync && rng.below(4) == 0,
             delta: is_sync && rng.below(3) == 0,
             times: is_sync,
+            xattrs: false,
             seed: rng.bits(),
             place: place(),
             expected: None,
         };
+        scene.prepare();
+        scene
+    }
+
+    /// A sync whose deletions come last, with this.
+    pub fn of_faults(fsync: bool, delta: bool) -> Scene {
+        let mut scene = Scene {
+            command: Command::Sync,
+            fsync,
+            delete: Some(DeleteWhen::After),
+            hard_links: true,
+            backup: false,
+            delta,
+            times: true,
+            xattrs: true,
+            seed: 7,
+            place: place(),
+            expected: None,
+        };
+        scene.prepare();
+        scene
+    }
+
+    /// Makes it, and finds out what the command makes of it.
+    fn prepare(&mut self) {
+        let scene = self;
         scene.make(&mut Rng::new(scene.seed));
         let other = place();
         let to = scene.place.path().join("to");
         Files::read(&to, &|real| (real, None)).put_at(other.path());
-        assert_eq!(scene.run(other.path(), &mut || ()), Vec::<String>::new(), "{scene:?}");
+        assert_eq!(scene.run(other.path(), &mut || ()).all(), Vec::<String>::new(), "{scene:?}");
         scene.expected = Some(Files::read(other.path(), &|real| (real, None)));
-        scene
+    }
+
+    /// What is at the destination before, and what the command makes of it.
+    pub fn before_and_after(&self) -> (Files, &Files) {
+        let before = Files::read(&self.place.path().join("to"), &|real| (real, None));
+        (before, self.expected.as_ref().expect("it was prepared"))
     }
 
     fn from(&self) -> PathBuf {
@@ -116,7 +153,7 @@ impl Scene {
     }
 
     /// How a tree differs from what the command is to make.
-    fn differs(&self, there: &Files, unfinished: Unfinished) -> Option<String> {
+    pub fn differs(&self, there: &Files, unfinished: Unfinished) -> Option<String> {
         differ(there, self.expected.as_ref()?, self.times, unfinished)
     }
 
@@ -160,6 +197,12 @@ impl Scene {
         }
         if self.command == Command::Sync {
             symlink("f0", from.join("link")).expect("a link");
+            if self.xattrs {
+                let kept = from.join(KEPT);
+                fs::write(&kept, b"with more beside it").expect("a file");
+                setxattr(&kept, XATTR, b"value", XattrFlags::empty()).expect("memory has them");
+                File::open(&kept).and_then(|it| it.set_modified(old)).expect("own file");
+            }
             fs::write(to.join("extraneous"), b"of another time").expect("a file");
             fs::create_dir_all(to.join("gone/with")).expect("directories");
             fs::write(to.join("gone/with/it"), b"too").expect("a file");
@@ -167,7 +210,8 @@ impl Scene {
     }
 
     fn options(&self) -> SyncOptions {
-        let preserve = Preserve { hard_links: self.hard_links, ..Preserve::as_cp(true) };
+        let (hard_links, xattrs) = (self.hard_links, self.xattrs);
+        let preserve = Preserve { hard_links, xattrs, ..Preserve::as_cp(true) };
         SyncOptions {
             preserve,
             directories: Enter::All,
@@ -189,7 +233,7 @@ impl Scene {
     }
 
     /// Gives the command; what failed. `check` is called after each chunk.
-    fn run(&self, to: &Path, check: &mut dyn FnMut()) -> Vec<String> {
+    pub fn run(&self, to: &Path, check: &mut dyn FnMut()) -> Failures {
         let sync = (self.command == Command::Sync).then(|| Arc::new(self.options()));
         let from = format!("{}/", self.from().display());
         let preserve = sync.as_ref().map(|sync| sync.preserve.clone()).unwrap_or_default();
@@ -209,7 +253,7 @@ impl Scene {
         });
         let mut sink = match sink {
             Ok(sink) => sink,
-            Err(error) => return vec![error.message],
+            Err(error) => return Failures { stored: vec![error.message], deleted: Vec::new() },
         };
         let compare = match sync {
             Some(sync) => {
@@ -218,7 +262,7 @@ impl Scene {
             }
             None => sink.history().is_some().then(|| Compare::new(&mut sink, Rules::default())),
         };
-        let mut session = Session { failures: Vec::new(), lists: None };
+        let mut session = Session { failures: Failures::default(), lists: None };
         if let Some(compare) = compare {
             session.survey(self, &mut source, &mut sink, compare);
         }
@@ -227,9 +271,22 @@ impl Scene {
     }
 }
 
+/// What a command says that failed.
+#[derive(Debug, Default)]
+pub struct Failures {
+    pub stored: Vec<String>,
+    pub deleted: Vec<String>,
+}
+
+impl Failures {
+    pub fn all(self) -> Vec<String> {
+        [self.stored, self.deleted].concat()
+    }
+}
+
 /// A running session.
 struct Session {
-    failures: Vec<String>,
+    failures: Failures,
     /// What the receiver has for patches.
     lists: Option<Offers>,
 }
@@ -253,7 +310,7 @@ impl Session {
                 let choice = compare.carry_out(row, ruling, &|| false).expect("within bounds");
                 compare.take_deleted().into_iter().for_each(|it| self.deleted(it));
                 if let Decision::Failed(why) = &choice.decision {
-                    self.failures.push(why.clone());
+                    self.failures.stored.push(why.clone());
                 }
                 answers.0.lock().expect("not poisoned").push_back((listed, choice));
             }
@@ -273,7 +330,7 @@ impl Session {
 
     fn deleted(&mut self, deleted: Deleted) {
         if let Deleted::Failed(failure) = deleted {
-            self.failures.push(failure.message);
+            self.failures.deleted.push(failure.message);
         }
     }
 
@@ -282,9 +339,9 @@ impl Session {
         let failures = &mut self.failures;
         let mut note = |event| match event {
             SinkEvent::FileFailed(failure) | SinkEvent::SourceFailed(failure) => {
-                failures.push(failure.message);
+                failures.stored.push(failure.message);
             }
-            SinkEvent::Deleted(Deleted::Failed(failure)) => failures.push(failure.message),
+            SinkEvent::Deleted(Deleted::Failed(failure)) => failures.deleted.push(failure.message),
             _ => {}
         };
         loop {
@@ -301,7 +358,7 @@ impl Session {
             let stored = sink.apply(chunk, verified, &scratch, &mut note);
             check();
             if let Err(error) = stored {
-                self.failures.push(error.message);
+                self.failures.stored.push(error.message);
                 return;
             }
             if filled.is_final {
@@ -310,7 +367,7 @@ impl Session {
         }
         match sink.finish(&mut note) {
             Ok((_, closing)) => closing.acknowledged(),
-            Err(error) => self.failures.push(error.message),
+            Err(error) => self.failures.stored.push(error.message),
         }
     }
 }
@@ -318,7 +375,7 @@ impl Session {
 /// Numbers of recordings, which no two share.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
-fn recording(mount: u8, known: Known, seed: u64) -> Recording {
+pub fn recording(mount: u8, known: Known, seed: u64) -> Recording {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     Recording { mount, known, number, coin: Rng::new(seed), ops: Vec::new() }
 }
@@ -333,9 +390,9 @@ impl Recorded {
     /// mount, with a call that fails if there is one.
     pub fn of(scene: &Scene, left: Option<Left>, fault: Option<Fault>, seed: u64) -> Recorded {
         let other = place();
-        let fails_for_good = fault.is_some_and(|fault| fault.lasts == Lasts::On);
-        let leaves = if fails_for_good { Unfinished::Tolerated } else { Unfinished::None };
-        let leaves = left.as_ref().map_or(leaves, |left| left.leaves);
+        // The last call removes the journal, and what it says is then for the next run.
+        let leaves = if fault.is_some() { Unfinished::Tolerated } else { Unfinished::None };
+        let leaves = left.as_ref().map_or(leaves, |left| left.leaves.or(leaves));
         let (to, before, mount, known) = match left {
             None => {
                 let to = scene.place.path().join("to");
@@ -365,7 +422,7 @@ impl Recorded {
         if let Some(Fault { call, spared, errno, lasts }) = fault {
             plan_for(call, spared, errno, lasts);
         }
-        let failures = scene.run(&to, &mut check);
+        let failures = scene.run(&to, &mut check).all();
         forget();
         assert!(fault.is_some() || failures.is_empty(), "seed {seed}, {scene:?}: {failures:?}");
         check();
@@ -393,11 +450,11 @@ pub fn go_on(scene: &Scene, left: &Left) -> Result<(), String> {
     let to = place();
     let known = left.files.put_at(to.path());
     recorder::begin(recording(left.mount, known, scene.seed));
-    let failures = scene.run(to.path(), &mut || ());
+    let failures = scene.run(to.path(), &mut || ()).all();
     let there = Files::read(to.path(), &|real| (real, None));
     recorder::end();
     if !failures.is_empty() {
         return Err(format!("{failures:?}"));
     }
-    scene.differs(&there, left.leaves).map_or(Ok(()), Err)
+    scene.differs(&there, Unfinished::None).map_or(Ok(()), Err)
 }
