@@ -46,8 +46,7 @@ impl Gauge {
         let lists = (when != Delta::Never).then(|| {
             let writer = writer.clone();
             let ask = move |&FineAsk { row, from, len }: &FineAsk| {
-                // On a channel that is broken the session ends, and with it the wait for an answer.
-                let _ = writer.post(&Message::Closer { row, from, len });
+                writer.post(&Message::Closer { row, from, len }).is_ok()
             };
             Lists::within(source.budget(), Box::new(ask))
         });

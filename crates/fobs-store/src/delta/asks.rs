@@ -67,6 +67,14 @@ impl Asks {
         self.0.push_back((ask, None));
     }
 
+    /// A question did not leave: nothing is found.
+    pub(super) fn lose(&mut self, ask: &FineAsk, nothing: FineList) {
+        let lost = self.0.iter_mut().rev().find(|(asked, answer)| asked == ask && answer.is_none());
+        if let Some((_, answer)) = lost {
+            *answer = Some(nothing);
+        }
+    }
+
     /// The answer to a question, once it is there.
     pub(super) fn take(&mut self, ask: &FineAsk) -> Option<FineList> {
         let at = self.0.iter().position(|(asked, answer)| asked == ask && answer.is_some())?;

@@ -29,8 +29,8 @@ struct Shared {
     ask: Asker,
 }
 
-/// Sends a question to the receiver.
-pub type Asker = Box<dyn Fn(&FineAsk) + Send + Sync>;
+/// Sends a question to the receiver; false if that is not possible.
+pub type Asker = Box<dyn Fn(&FineAsk) -> bool + Send + Sync>;
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -270,8 +270,9 @@ impl Lists {
         self.0.budget.charge(Keeps::Pieces)
     }
 
-    pub(super) fn tell(&self, ask: &FineAsk) {
-        (self.0.ask)(ask);
+    /// Sends a question; false if that is not possible.
+    pub(super) fn tell(&self, ask: &FineAsk) -> bool {
+        (self.0.ask)(ask)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {

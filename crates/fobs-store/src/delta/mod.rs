@@ -2,10 +2,10 @@
 //!
 //! The receiver offers a file that stands where another is to come ([`Offers`]), and lists the pieces into
 //! which its content cuts it. The sender finds those pieces in its own file ([`Lists`], [`Matcher`]), and a
-//! chunk with many of them is sent as a patch: where they are, and the bytes in between. Pieces of a long
-//! file are long; where one is not found the sender asks for short ones ([`FineAsk`]), ahead of what it sends.
-//! The receiver makes the chunk of the patch and verifies it as every other, so a basis that changes and a
-//! name that misleads cost one chunk sent whole, and nothing else.
+//! chunk with many of them is sent as a patch: where they are, and the bytes in between. Those of a long
+//! file are long; where one is not found the sender asks for short ones ([`FineAsk`]), ahead of what it
+//! sends. The receiver makes the chunk of the patch and verifies it as every other, so a basis that changes
+//! and a name that misleads cost one chunk sent whole, and nothing else.
 
 mod answers;
 mod asks;

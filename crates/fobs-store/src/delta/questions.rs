@@ -55,7 +55,11 @@ impl Lists {
     /// Asks.
     pub(super) fn ask(&self, ask: FineAsk) {
         self.lock().asks.push(ask);
-        self.tell(&ask);
+        if !self.tell(&ask) {
+            let (average, table) = (Average::FINEST, PieceTable::from(ask.from));
+            let nothing = FineList::new(average, NameLen::of(0, 0, average), table, self.charge());
+            self.lock().asks.lose(&ask, nothing);
+        }
     }
 
     /// The answer to a question, once it is there.

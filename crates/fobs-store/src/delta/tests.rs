@@ -89,7 +89,7 @@ fn segment(pieces: &[(usize, PieceName)]) -> Vec<u8> {
 }
 
 fn lists_within(budget: &MemoryBudget) -> Lists {
-    Lists::within(budget, Box::new(|_| ()))
+    Lists::within(budget, Box::new(|_| true))
 }
 
 fn take(
@@ -178,6 +178,20 @@ fn answers_that_nobody_asked_for_are_refused() {
     assert_eq!(budget.used(), 0);
     assert_eq!(answer(&lists, 1, 9000, &one), Ok(()));
     assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_question_that_cannot_leave_is_answered_by_nothing() {
+    let lists = Lists::within(&MemoryBudget::default(), Box::new(|ask| ask.from != 5));
+    for from in [0, 5, 9] {
+        lists.ask_for_tests(FineAsk { row: 1, from, len: 8000 });
+    }
+    assert!(lists.answered(&FineAsk { row: 1, from: 0, len: 8000 }).is_none());
+    let lost = lists.answered(&FineAsk { row: 1, from: 5, len: 8000 });
+    assert!(lost.is_some_and(|list| list.table.len() == 0));
+    let one = segment(&[(5000, 7)]);
+    assert_eq!(answer(&lists, 1, 0, &one), Ok(()));
+    assert_eq!(answer(&lists, 1, 9, &one), Ok(()));
 }
 
 #[test]

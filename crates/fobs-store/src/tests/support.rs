@@ -395,6 +395,7 @@ pub fn answering(budget: &MemoryBudget, offers: Option<Offers>, key: NameKey) ->
             count.fetch_add(pieces.len() as u64, Ordering::Relaxed);
             let answer = FineAnswer { row: job.ask.row, from: job.ask.from, average, names, pieces: &pieces };
             lists.answer(answer).expect("our own answer");
+            true
         }),
     );
     own.set(lists.clone()).expect("it is set once");
