@@ -268,9 +268,13 @@ fn a_tree_that_moved_is_not_sent_again() {
     ] {
         let case = Case::new(name);
         let route = Route::open(&case, carrier, direction);
-        for (options, is_found) in
-            [(&["--track-renames"][..], true), (&["--track-renames", "--delete-before"], true), (&[], false)]
-        {
+        for (options, is_found) in [
+            (&["--track-renames"][..], true),
+            (&["--track-renames", "--delete-after"], true),
+            // What is deleted first is no basis any more.
+            (&["--track-renames", "--delete-before"], false),
+            (&[], false),
+        ] {
             for place in [route.source_path("tree"), route.target_path("tree")] {
                 if place.exists() {
                     fs::remove_dir_all(place).expect("own directory");
