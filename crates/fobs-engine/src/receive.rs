@@ -16,7 +16,7 @@ use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
 use super::streams::Incoming;
-use super::survey::{Answering, Inbox, NamingBases};
+use super::survey::{Answering, Inbox, NamingBases, violation};
 use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, Steering, thread, writer};
 use fobs_channel::control::{ControlReader, ControlWriter};
@@ -30,7 +30,7 @@ use fobs_proto::receiver::{ChunkVerification, Receiver};
 use fobs_proto::session::{HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
 use fobs_proto::wire::{ACK_LEN_MAX, ACK_LEN_SMALL, Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_store::delta::{NameKey, Offers};
+use fobs_store::delta::{FineAsk, NameKey, Offers};
 use fobs_store::survey::Compare;
 use fobs_store::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
 use fobs_sys::{Ecn, Interest, SendError};
@@ -134,6 +134,12 @@ fn forward(
             offers.iter().for_each(|offers| offers.are_wanted(wanted));
             Routed::Taken
         }
+        (Message::Closer { row, from, len }, _) => match &offers {
+            Some(offers) => offers
+                .ask(FineAsk { row, from, len })
+                .map_or_else(|what| Routed::Broken(violation(what)), |()| Routed::Taken),
+            None => Routed::Broken(unasked("questions for pieces of files")),
+        },
         (message, _) => Routed::Deliver(message),
     })
 }

@@ -138,7 +138,7 @@ impl Sending {
         let mut source = job.source;
         let (budget, looked) = (source.budget().clone(), source.looked().clone());
         let met = (job.answered, &history);
-        let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), met);
+        let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), &job.writer, met);
         forward(job.reader, post.clone(), docket.clone().zip(Some(lists)), job.reporter.clone())?;
         let told = (job.writer.clone(), job.reporter.clone());
         let survey = docket.as_ref().zip(job.survey);

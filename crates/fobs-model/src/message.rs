@@ -105,10 +105,34 @@ pub enum Message {
         first: u64,
         /// How long pieces are on average, as a power of two.
         average: u8,
+        /// Bytes of a name.
+        names: u8,
         /// Length and name of each.
         pieces: Bytes,
         /// Whether no more follow.
         last: bool,
+    },
+    /// Sender: how short pieces cut a part of such a file (protocol 7.9)?
+    Closer {
+        /// Number of the row.
+        row: u64,
+        /// Bytes of the file before the part.
+        from: u64,
+        /// Bytes of the part.
+        len: u64,
+    },
+    /// Receiver: so.
+    Pieces {
+        /// As it was asked.
+        row: u64,
+        /// As it was asked.
+        from: u64,
+        /// How long pieces are on average, as a power of two.
+        average: u8,
+        /// Bytes of a name.
+        names: u8,
+        /// Length and name of each.
+        pieces: Bytes,
     },
     /// Sender: whether it looks for what is listed from now on (protocol 7.9); at first it does.
     Lists {

@@ -98,7 +98,7 @@ impl OpenFile {
     /// Says what the `len` bytes are made of that were read at `offset`, the next of a chunk's data.
     pub(super) fn describe(&mut self, offset: u64, len: usize, to: &mut PatchBuilder) {
         match (&mut self.matcher, &self.input) {
-            (Some(matcher), Input::File(file, _)) => matcher.cover(file, offset, len, to),
+            (Some(matcher), Input::File(..)) => matcher.cover(offset, len, to),
             _ => to.new_bytes(len),
         }
     }

@@ -274,11 +274,11 @@ impl Source {
                     self.file = Some(file);
                     break;
                 }
-                Some(file) if !file.is_covered(None)? => {
-                    self.file = Some(file);
-                    break;
-                }
-                Some(file) => {
+                Some(mut file) => {
+                    if !file.is_covered(None)? {
+                        self.file = Some(file);
+                        break;
+                    }
                     let end = data_len + file.room(data_max - data_len);
                     data_len += self.read_on(file, &mut buf[data_len..end], &mut filled);
                 }

@@ -258,3 +258,50 @@ fn a_repair_moves_what_differs_of_equal_size_and_time() {
         }
     }
 }
+
+#[test]
+fn a_tree_that_moved_is_not_sent_again() {
+    for (name, carrier, direction) in [
+        ("moved_daemon_push", Carrier::Daemon, Direction::Push),
+        ("moved_daemon_pull", Carrier::Daemon, Direction::Pull),
+        ("moved_ssh_push", Carrier::Ssh, Direction::Push),
+    ] {
+        let case = Case::new(name);
+        let route = Route::open(&case, carrier, direction);
+        for (options, is_found) in [
+            (&["--track-renames"][..], true),
+            (&["--track-renames", "--delete-after"], true),
+            // What is deleted first is no basis any more.
+            (&["--track-renames", "--delete-before"], false),
+            (&[], false),
+        ] {
+            for place in [route.source_path("tree"), route.target_path("tree")] {
+                if place.exists() {
+                    fs::remove_dir_all(place).expect("own directory");
+                }
+            }
+            for number in 0..20 {
+                let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + number);
+                let bytes = &content(number)[..300_000];
+                put_at(&route.source_path(&format!("tree/now/deep/{number}")), bytes, then);
+                put_at(&route.target_path(&format!("tree/before/{number}")), bytes, then);
+            }
+            let all: Vec<String> = ["-a", "--json", "--delete", "--delta=always"]
+                .iter()
+                .chain(options)
+                .map(|word| (*word).to_owned())
+                .collect();
+            let mut command = route.sync(&all);
+            let done =
+                case.run(command.arg(route.source("tree/")).arg(route.target("tree"))).expect_success();
+            for number in 0..20 {
+                let stored =
+                    fs::read(route.target_path(&format!("tree/now/deep/{number}"))).expect("it came");
+                assert_eq!(stored, content(number)[..300_000]);
+            }
+            assert!(!route.target_path("tree/before").exists(), "{name} {options:?}");
+            let matched = last(&done.stdout)["matched_bytes"].as_u64().unwrap_or(0);
+            assert_eq!(matched, if is_found { 6_000_000 } else { 0 }, "{name} {options:?}");
+        }
+    }
+}

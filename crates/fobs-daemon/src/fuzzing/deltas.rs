@@ -4,33 +4,49 @@ use std::io::Write;
 
 use super::input::Input;
 use fobs_model::budget::MemoryBudget;
-use fobs_store::delta::{Average, Lists, PieceList, apply_any};
+use fobs_store::delta::{Average, FineAnswer, FineAsk, ListPart, Lists, NameLen, PieceList, apply_any};
 
 /// Most messages of one fuzzed session.
 const MESSAGES_MAX: usize = 16;
 /// What it may keep, bytes.
 const MEMORY: usize = 1 << 20;
+/// Questions that are asked, one of the beginning of each row, of this length.
+const ASKS: u64 = 4;
+const ASK_LEN: u64 = 64 << 10;
 /// Bytes of the basis that patches are of.
 const BASIS_LEN: usize = 5000;
 
-/// `[messages u8, messages, patch]`, a message being `[row u8, first u16, average u8, len u16, pieces]`, of
-/// which the highest bit of `row` says that it is the last; a patch `[data_len u16, records_len u8, body]`.
+/// `[messages u8, messages, patch]`, a message being `[row u8, first u16, average u8, names u8, len u16,
+/// pieces]`.
+/// The highest bit of `row` says that it is the last, that of `names` that it is an answer. A patch is
+/// `[data_len u16, records_len u8, body]`.
 pub(super) fn deltas(input: &[u8]) {
     let mut input = Input(input);
     let budget = MemoryBudget::of(MEMORY);
-    let lists = Lists::within(&budget);
+    let lists = Lists::within(&budget, Box::new(|_| true));
+    for row in 0..ASKS {
+        lists.ask_for_tests(FineAsk { row, from: 0, len: ASK_LEN });
+    }
     let messages = usize::from(input.byte().unwrap_or(0)).min(MESSAGES_MAX);
     for _ in 0..messages {
         let Some(row) = input.byte() else { break };
         let first = u64::from(input.u16());
         let average = input.byte().unwrap_or(0);
+        let names = input.byte().unwrap_or(0);
         let len = usize::from(input.u16());
         let pieces = input.take(len);
-        if let Some(average) = Average::from_log(average) {
-            let list = PieceList::new(pieces, average);
+        let (is_answer, names) = (names & 0x80 != 0, names & 0x7f);
+        if let (Some(average), Some(names)) = (Average::from_log(average), NameLen::from_bytes(names)) {
+            let list = PieceList::new(pieces, average, names);
             assert!(list.flatten().all(|(len, _)| (1..=4 * average.bytes()).contains(&(len as usize))));
         }
-        if lists.take((u64::from(row & 0x7f), first), average, pieces, row & 0x80 != 0).is_err() {
+        let (last, row) = (row & 0x80 != 0, u64::from(row & 0x7f));
+        let taken = if is_answer {
+            lists.answer(FineAnswer { row, from: first, average, names, pieces })
+        } else {
+            lists.take(ListPart { row, first, average, names, pieces, last })
+        };
+        if taken.is_err() {
             break;
         }
         assert!(budget.used() <= MEMORY);

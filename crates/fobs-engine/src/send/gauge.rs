@@ -6,7 +6,7 @@ use fobs_model::message::Message;
 use fobs_model::options::sync::Delta;
 use fobs_proto::Timestamp;
 use fobs_proto::congestion::PathHistory;
-use fobs_store::delta::{Arrival, Follows, Lists, NameKey, Pays};
+use fobs_store::delta::{Arrival, FineAsk, Follows, Lists, NameKey, Pays};
 use fobs_store::{FilledChunk, Source};
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ impl Gauge {
     pub(super) fn start(
         source: &mut Source,
         (when, names): (Delta, NameKey),
+        writer: &ControlWriter,
         (answered, history): (Option<Duration>, &PathHistory),
     ) -> (Gauge, Option<Lists>) {
         let pays = Pays::new(when);
@@ -42,7 +43,13 @@ impl Gauge {
         {
             pays.path_carries(rate);
         }
-        let lists = (when != Delta::Never).then(|| Lists::within(source.budget()));
+        let lists = (when != Delta::Never).then(|| {
+            let writer = writer.clone();
+            let ask = move |&FineAsk { row, from, len }: &FineAsk| {
+                writer.post(&Message::Closer { row, from, len }).is_ok()
+            };
+            Lists::within(source.budget(), Box::new(ask))
+        });
         if let Some(lists) = &lists {
             source.match_with(lists.clone(), names, pays.clone());
         }

@@ -1,4 +1,4 @@
-//! The thread that lists pieces of what stands where files are to come (protocol 7.9).
+//! The threads that list pieces of what stands where files are to come (protocol 7.9).
 
 use crate::Reporter;
 use crate::letters::{Post, ToReceiver};
@@ -6,10 +6,10 @@ use crate::thread::spawn;
 use fobs_channel::control::ControlWriter;
 use fobs_model::error::Result;
 use fobs_model::message::{Bytes, Message};
-use fobs_store::delta::{NameKey, Offers, Segment};
+use fobs_store::delta::{FineAsk, FinePieces, NameKey, Offers, Segment};
 use std::sync::Arc;
 
-/// Lists in work. Dropped with the session, it ends its thread.
+/// Lists in work. Dropped with the session, it ends its threads.
 pub(crate) struct NamingBases(Offers);
 
 impl Drop for NamingBases {
@@ -27,10 +27,18 @@ impl NamingBases {
         post: Post<ToReceiver>,
     ) -> Result<NamingBases> {
         let naming = NamingBases(offers.clone());
+        let (asked, names, to, hears) = (offers.clone(), key.clone(), writer.clone(), reporter.clone());
+        let alarm = post.alarm(ToReceiver::StoreFailed);
         spawn("fobs-basis", move || {
-            let _alarm = post.alarm(ToReceiver::StoreFailed);
+            let _alarm = alarm;
             // If the channel is broken the session ends anyway, with that error.
             let _ = list(&offers, &key, &writer, &reporter);
+        })?;
+        // Beside the lists, which wait for what is stored, and that waits for answers.
+        spawn("fobs-pieces", move || {
+            let _alarm = post.alarm(ToReceiver::StoreFailed);
+            // As above.
+            let _ = answer(&asked, &names, &to, &hears);
         })?;
         Ok(naming)
     }
@@ -41,9 +49,20 @@ fn list(offers: &Offers, key: &NameKey, writer: &ControlWriter, reporter: &Repor
         let row = job.row;
         job.list(offers, key, &mut |segment: Segment| {
             reporter.advance();
-            let Segment { first, average, pieces, last } = segment;
-            writer.send(&Message::Basis { row, first, average, pieces: Bytes(pieces), last })
+            let Segment { first, average, names, pieces, last } = segment;
+            writer.send(&Message::Basis { row, first, average, names, pieces: Bytes(pieces), last })
         })?;
+    }
+    Ok(())
+}
+
+/// Answers what the sender asks.
+fn answer(offers: &Offers, key: &NameKey, writer: &ControlWriter, reporter: &Reporter) -> Result<()> {
+    while let Some(job) = offers.next_ask() {
+        let FineAsk { row, from, .. } = job.ask;
+        let FinePieces { average, names, pieces } = job.list(key);
+        reporter.advance();
+        writer.send(&Message::Pieces { row, from, average, names, pieces: Bytes(pieces) })?;
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use fobs_store::delta::MISLEADING;
 use fobs_store::survey::{Append, CompareBy, Rules};
 
 const RULES: Rules = Rules { append: Append::Never, compare: CompareBy::Identity };
-const LEN: usize = 9_000_000;
+/// Of which long pieces are listed at first.
+const LEN: usize = 20_000_000;
 
 /// A file that both have, with other bytes in the middle at the sender.
 fn world_of(byte: u8, zeros: bool) -> World {
@@ -59,7 +60,14 @@ fn a_patch_that_makes_another_chunk_is_sent_whole() {
 fn lists_that_break_a_rule_end_the_session() {
     for (pieces, words) in [(None, "pieces of files"), (Some([3; 32]), "pieces of a length")] {
         let world = world_of(7, false);
-        let list = || Message::Basis { row: 0, first: 0, average: 3, pieces: Bytes(Vec::new()), last: true };
+        let list = || Message::Basis {
+            row: 0,
+            first: 0,
+            average: 3,
+            names: 4,
+            pieces: Bytes(Vec::new()),
+            last: true,
+        };
         let mut is_sent = false;
         let messages: Messages = Box::new(move |_, message| match message {
             Message::Decisions { .. } if !std::mem::replace(&mut is_sent, true) => vec![list(), message],

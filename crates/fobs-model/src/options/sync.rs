@@ -64,6 +64,9 @@ pub struct SyncOptions {
     /// What changed is also that of a file beside a new one that seems to be its earlier version.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fuzzy: bool,
+    /// Likewise of a file anywhere at the destination that has its size and time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub track_renames: bool,
 }
 
 impl SyncOptions {

@@ -168,6 +168,7 @@ impl<'r> Needs<'r> {
             // The server says what is there only under the default `Terms`, and by itself.
             delta: _,
             fuzzy: _,
+            track_renames: _,
         } = sync;
         self.features.extend(sync.receiver_features());
         self.if_so(delete.is_some() || *only_delete, Action::Delete, "--delete");
@@ -240,6 +241,7 @@ impl<'r> Needs<'r> {
             make_path: _,
             delta: _,
             fuzzy: _,
+            track_renames: _,
         } = sync;
         let SyncRules {
             compare,

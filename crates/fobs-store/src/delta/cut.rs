@@ -1,12 +1,18 @@
 //! Where content is cut into pieces: FastCDC (Xia et al., USENIX ATC 2016), normalised lengths. A cut
 //! follows from the 64 bytes before it, so what is put in or taken out moves the cuts around it alone.
 
-/// How long pieces are on average: a power of two from 4 to 64 KiB.
+/// How long pieces are on average: a power of two from 2 to 256 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Average(u8);
 
 /// Logarithms of the shortest and the longest average.
-const LOGS: std::ops::RangeInclusive<u8> = 12..=16;
+const LOGS: std::ops::RangeInclusive<u8> = 11..=18;
+/// Of a file whose root of the size has this logarithm or more, long pieces are listed at first, and short
+/// ones where those have changed: one of 16 MiB takes longer than the questions for them.
+const ROOT_LONG: u8 = 12;
+/// How much longer than that root, as a shift: their list and those of short ones in some hundred places
+/// weigh the same.
+const LONG: u8 = 2;
 /// How much shorter and longer than the average a piece may be, as a shift.
 const SPREAD: u8 = 2;
 /// Bits by which the condition for a cut is stricter before the average length, and looser behind it.
@@ -15,11 +21,18 @@ const NORMALISATION: u32 = 1;
 const WINDOW: usize = 64;
 
 impl Average {
-    /// For a file of `size` bytes: about half its square root, where the list and what surrounds some ten
-    /// changes weigh the same.
+    /// The shortest.
+    pub const FINEST: Average = Average(*LOGS.start());
+
+    /// For a basis of `size` bytes.
     pub fn of_file(size: u64) -> Average {
-        let root = (size.max(1).ilog2() / 2).saturating_sub(1) as u8;
-        Average(root.clamp(*LOGS.start(), *LOGS.end()))
+        let root = (size.max(1).ilog2() / 2) as u8;
+        if root < ROOT_LONG { Average::FINEST } else { Average((root + LONG).min(*LOGS.end())) }
+    }
+
+    /// Whether there are much shorter ones to ask for.
+    pub fn is_long(self) -> bool {
+        self.0 >= ROOT_LONG + LONG
     }
 
     /// The one with this logarithm, as it is sent.

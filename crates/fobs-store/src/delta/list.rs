@@ -1,7 +1,7 @@
 //! A part of the list of a basis, as bytes: for each piece its length and its name (protocol 7.9).
 
 use super::cut::Average;
-use super::names::PieceName;
+use super::names::{NameLen, PieceName};
 
 /// A segment is complete once it is this long, bytes: as base64 it is far below a frame of the channel.
 const SEGMENT_LEN: usize = 128 << 10;
@@ -9,26 +9,28 @@ const SEGMENT_LEN: usize = 128 << 10;
 const PIECE_LEN: usize = 3 + size_of::<PieceName>();
 
 /// Collects pieces.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SegmentWriter {
+    names: NameLen,
     bytes: Vec<u8>,
 }
 
 impl SegmentWriter {
+    /// Of names that are so long.
+    pub fn new(names: NameLen) -> SegmentWriter {
+        SegmentWriter { names, bytes: Vec::new() }
+    }
+
     /// Appends a piece.
-    pub fn push(&mut self, len: usize, name: &PieceName) {
-        // No piece is longer than 256 KiB.
-        postcard::to_io(&(len as u32, name), &mut self.bytes).expect("writing to a Vec does not fail");
+    pub fn push(&mut self, len: usize, name: PieceName) {
+        // No piece is longer than a MiB.
+        postcard::to_io(&(len as u32), &mut self.bytes).expect("writing to a Vec does not fail");
+        self.bytes.extend_from_slice(&name.to_le_bytes()[..usize::from(self.names.bytes())]);
     }
 
     /// Whether the next piece belongs into another segment.
     pub fn is_full(&self) -> bool {
         self.bytes.len() + PIECE_LEN > SEGMENT_LEN
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
     }
 
     /// The segment as it is sent; this one is empty afterwards.
@@ -42,12 +44,26 @@ impl SegmentWriter {
 pub struct PieceList<'a> {
     rest: &'a [u8],
     longest: u32,
+    names: NameLen,
 }
 
 impl<'a> PieceList<'a> {
-    /// Of pieces that are so long on average.
-    pub fn new(bytes: &'a [u8], average: Average) -> PieceList<'a> {
-        PieceList { rest: bytes, longest: average.longest() as u32 }
+    /// Of pieces that are so long on average, and names that are so long.
+    pub fn new(bytes: &'a [u8], average: Average, names: NameLen) -> PieceList<'a> {
+        PieceList { rest: bytes, longest: average.longest() as u32, names }
+    }
+
+    fn piece(&mut self) -> Result<(u32, PieceName), &'static str> {
+        let unreadable = "a piece of a basis cannot be read";
+        let (len, rest) = postcard::take_from_bytes::<u32>(self.rest).map_err(|_| unreadable)?;
+        let (listed, rest) = rest.split_at_checked(usize::from(self.names.bytes())).ok_or(unreadable)?;
+        let mut name = [0; size_of::<PieceName>()];
+        name[..listed.len()].copy_from_slice(listed);
+        if !(1..=self.longest).contains(&len) {
+            return Err("a piece of a basis is empty or too long");
+        }
+        self.rest = rest;
+        Ok((len, PieceName::from_le_bytes(name)))
     }
 }
 
@@ -58,14 +74,7 @@ impl Iterator for PieceList<'_> {
         if self.rest.is_empty() {
             return None;
         }
-        let piece = match postcard::take_from_bytes::<(u32, PieceName)>(self.rest) {
-            Ok(((len, name), rest)) if (1..=self.longest).contains(&len) => {
-                self.rest = rest;
-                Ok((len, name))
-            }
-            Ok(_) => Err("a piece of a basis is empty or too long"),
-            Err(_) => Err("a piece of a basis cannot be read"),
-        };
+        let piece = self.piece();
         if piece.is_err() {
             self.rest = &[];
         }

@@ -1,19 +1,19 @@
 //! The sender's part: lists of what the receiver has, as they come, and where in them a piece is.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::asks::{Asks, FineAsk};
 use super::cut::Average;
 use super::list::PieceList;
-use super::names::PieceName;
+use super::names::{NameLen, PieceName};
+use super::table::{PIECE_MEMORY, PieceTable};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 
 /// Most pieces that are kept of all lists, [`PIECE_MEMORY`] bytes each. The receiver is never more than half
 /// of that ahead of what it has stored, so what is forgotten lies behind what is sent.
 pub(super) const PIECES_MAX: usize = 640 << 10;
-/// What a piece takes in memory, bytes: its entry and its place in a table that is half full.
-const PIECE_MEMORY: usize = size_of::<Entry>() + 2 * (size_of::<(u64, u64)>() + 1);
 /// Most files whose lists are kept: more than a receiver offers at once.
 const LISTS_MAX: usize = 256;
 
@@ -21,20 +21,32 @@ const LISTS_MAX: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Lists(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<Kept>,
     changed: Condvar,
+    budget: MemoryBudget,
+    /// Sends a question to the receiver.
+    ask: Asker,
+}
+
+/// Sends a question to the receiver; false if that is not possible.
+pub type Asker = Box<dyn Fn(&FineAsk) -> bool + Send + Sync>;
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lists").field("state", &self.state).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
-struct Kept {
+pub(super) struct Kept {
     /// In the order of their rows.
     lists: VecDeque<List>,
     pieces: usize,
     kept: Charge,
+    pub(super) asks: Asks,
     /// The first row that has not been passed.
-    from_row: u64,
+    pub(super) from_row: u64,
     closed: bool,
 }
 
@@ -42,13 +54,8 @@ struct Kept {
 struct List {
     row: u64,
     average: Average,
-    entries: VecDeque<Entry>,
-    /// Pieces that are forgotten.
-    forgotten: u64,
-    /// The number of a piece, by the beginning of its name.
-    by_name: HashMap<u64, u64>,
-    /// What is listed, bytes.
-    end: u64,
+    names: NameLen,
+    table: PieceTable,
     complete: bool,
     /// There is no room for more of it.
     full: bool,
@@ -60,11 +67,21 @@ struct List {
     timed: (u64, Instant),
 }
 
+/// A part of a list, from a peer.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    at: u64,
-    len: u32,
-    name: PieceName,
+pub struct ListPart<'a> {
+    /// Of this row.
+    pub row: u64,
+    /// Bytes of the basis before it.
+    pub first: u64,
+    /// How the basis is cut ([`Average::log`]), and how long names are.
+    pub average: u8,
+    /// See above.
+    pub names: u8,
+    /// Its pieces ([`PieceList`]).
+    pub pieces: &'a [u8],
+    /// Whether it is the last.
+    pub last: bool,
 }
 
 /// How much of a basis is listed.
@@ -79,68 +96,49 @@ pub(crate) enum Coverage {
 }
 
 impl List {
-    fn key(name: &PieceName) -> u64 {
-        let mut key = [0; 8];
-        key.copy_from_slice(&name[..8]);
-        u64::from_le_bytes(key)
-    }
-
-    fn push(&mut self, len: u32, name: PieceName) {
-        let number = self.forgotten + self.entries.len() as u64;
-        self.entries.push_back(Entry { at: self.end, len, name });
-        self.by_name.entry(List::key(&name)).or_insert(number);
-        self.end += u64::from(len);
-    }
-
-    /// Forgets the first piece, if the sender is past it.
-    fn forget_first(&mut self) -> bool {
-        let Some(first) = self.entries.front().filter(|first| first.at < self.position) else { return false };
-        let key = List::key(&first.name);
-        if self.by_name.get(&key) == Some(&self.forgotten) {
-            self.by_name.remove(&key);
+    fn new(row: u64, average: Average, names: NameLen) -> List {
+        let now = Instant::now();
+        List {
+            row,
+            average,
+            names,
+            table: PieceTable::default(),
+            complete: false,
+            full: false,
+            position: 0,
+            began: now,
+            timed: (0, now),
         }
-        self.entries.pop_front();
-        self.forgotten += 1;
-        true
-    }
-
-    /// Where a piece is: at `expected`, if it is there too.
-    fn find(&self, name: &PieceName, len: u32, expected: u64) -> Option<u64> {
-        let is_it = |entry: &&Entry| entry.name == *name && entry.len == len;
-        let there = self.entries.binary_search_by_key(&expected, |entry| entry.at).ok();
-        if let Some(entry) = there.and_then(|at| self.entries.get(at)).filter(is_it) {
-            return Some(entry.at);
-        }
-        let number = self.by_name.get(&List::key(name))?.checked_sub(self.forgotten)?;
-        self.entries.get(usize::try_from(number).ok()?).filter(is_it).map(|entry| entry.at)
     }
 }
 
 impl Lists {
-    /// Charged to the budget of a session.
-    pub fn within(budget: &MemoryBudget) -> Lists {
+    /// Charged to the budget of a session; `ask` sends the questions for short pieces.
+    pub fn within(budget: &MemoryBudget, ask: Asker) -> Lists {
         let state = Kept {
             lists: VecDeque::new(),
             pieces: 0,
             kept: budget.charge(Keeps::Pieces),
+            asks: Asks::default(),
             from_row: 0,
             closed: false,
         };
-        Lists(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
+        Lists(Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            budget: budget.clone(),
+            ask,
+        }))
     }
 
-    /// Takes a part of a list: of this row, behind `first` bytes of the basis.
+    /// Takes a part of a list.
     ///
     /// # Errors
     /// Part of a sentence: the peer breaks a rule.
-    pub fn take(
-        &self,
-        (row, first): (u64, u64),
-        average: u8,
-        pieces: &[u8],
-        last: bool,
-    ) -> Result<(), &'static str> {
-        let average = Average::from_log(average).ok_or("it lists pieces of a length that cannot be")?;
+    pub fn take(&self, part: ListPart<'_>) -> Result<(), &'static str> {
+        let ListPart { row, first, pieces, last, .. } = part;
+        let average = Average::from_log(part.average).ok_or("it lists pieces of a length that cannot be")?;
+        let names = NameLen::from_bytes(part.names).ok_or("it names pieces as none can be named")?;
         let mut state = self.lock();
         if row < state.from_row {
             // It was sent before the sender was past that file.
@@ -151,44 +149,37 @@ impl Lists {
             if state.lists.back().is_some_and(|list| !list.complete) || state.lists.len() == LISTS_MAX {
                 return Err("it lists more files at once than may be");
             }
-            state.lists.push_back(List {
-                row,
-                average,
-                entries: VecDeque::new(),
-                forgotten: 0,
-                by_name: HashMap::new(),
-                end: 0,
-                complete: false,
-                full: false,
-                position: 0,
-                began: Instant::now(),
-                timed: (0, Instant::now()),
-            });
+            state.lists.push_back(List::new(row, average, names));
         }
         let Kept { lists, pieces: count, kept, .. } = &mut *state;
-        let list = lists.back_mut().filter(|list| list.row == row && !list.complete && list.end == first);
-        let list = list.filter(|list| list.average == average).ok_or("it lists pieces out of order")?;
-        for piece in PieceList::new(pieces, average) {
+        let fits = |list: &&mut List| {
+            list.row == row
+                && !list.complete
+                && list.table.end() == first
+                && (list.average, list.names) == (average, names)
+        };
+        let list = lists.back_mut().filter(fits).ok_or("it lists pieces out of order")?;
+        for piece in PieceList::new(pieces, average, names) {
             let (len, name) = piece?;
-            if list.end + u64::from(len) > i64::MAX as u64 {
+            if list.table.end() + u64::from(len) > i64::MAX as u64 {
                 return Err("it lists a longer file than can be");
             }
             if list.full || kept.grow(PIECE_MEMORY).is_err() {
                 // What the session has no room for is sent whole.
                 list.full = true;
-                list.end += u64::from(len);
+                list.table.skip(len);
             } else {
-                list.push(len, name);
+                list.table.push(len, name);
                 *count += 1;
             }
         }
         list.complete = last;
         if !is_new {
-            list.timed = (list.end - first + list.timed.0, Instant::now());
+            list.timed = (list.table.end() - first + list.timed.0, Instant::now());
         }
         while state.pieces > PIECES_MAX {
-            let forgot = state.lists.front_mut().is_some_and(List::forget_first);
-            if !forgot {
+            let front = state.lists.front_mut();
+            if !front.is_some_and(|list| list.table.forget_first(list.position)) {
                 return Err("it lists more pieces than may be kept");
             }
             state.pieces -= 1;
@@ -217,7 +208,7 @@ impl Lists {
             // Nobody looks there any more.
             _ if row < state.from_row => Coverage::Complete,
             Some(list) if list.complete || list.full => Coverage::Complete,
-            Some(list) => Coverage::Until(list.end),
+            Some(list) => Coverage::Until(list.table.end()),
             None => Coverage::Until(0),
         }
     }
@@ -245,14 +236,14 @@ impl Lists {
     pub(super) fn find(
         &self,
         row: u64,
-        (name, len): (&PieceName, u32),
+        (name, len): (PieceName, u32),
         expected: u64,
         position: u64,
     ) -> Option<u64> {
         let mut state = self.lock();
         let list = state.lists.iter_mut().find(|list| list.row == row)?;
         list.position = position;
-        list.find(name, len, expected)
+        list.table.find(list.names.listed(name), len, expected)
     }
 
     /// How much was listed of a row within which time, behind the first part; none where that is not known.
@@ -268,12 +259,23 @@ impl Lists {
         state.from_row = state.from_row.max(row.saturating_add(1));
         while state.lists.front().is_some_and(|list| list.row <= row) {
             let Some(list) = state.lists.pop_front() else { return };
-            state.pieces -= list.entries.len();
-            state.kept.shrink(list.entries.len() * PIECE_MEMORY);
+            state.pieces -= list.table.len();
+            state.kept.shrink(list.table.len() * PIECE_MEMORY);
         }
+        state.asks.pass(row);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    /// For what more is kept.
+    pub(super) fn charge(&self) -> Charge {
+        self.0.budget.charge(Keeps::Pieces)
+    }
+
+    /// Sends a question; false if that is not possible.
+    pub(super) fn tell(&self, ask: &FineAsk) -> bool {
+        (self.0.ask)(ask)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

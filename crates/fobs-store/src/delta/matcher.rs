@@ -7,13 +7,18 @@ use super::lists::{Coverage, Lists};
 use super::names::NameKey;
 use super::patch::PatchBuilder;
 use super::pays::{Passed, Pays, Way};
-use super::pieces::Pieces;
+use super::scout::{Made, Means, Scout, Span};
 use crate::chunk::CHUNK_DATA_MAX;
 use crate::tree_hash::GROUP;
 
-/// How much of the basis must be listed ahead of the place that is sent, bytes: what moved towards the front
-/// by more is sent once more.
+/// How much of the basis must be listed ahead of the place that is looked at, bytes: what moved towards the
+/// front by more is sent once more.
 const AHEAD: u64 = 64 << 20;
+/// How much is looked at ahead of what is sent, bytes, so that answers are there in time: of 5 Gbit/s over
+/// 50 ms.
+const SCOUTED: u64 = 32 << 20;
+/// At once, so that what is found is sent meanwhile.
+const STRIDE: u64 = 8 << 20;
 /// A file is sent as it is from here on, bytes, if nothing was found before.
 const HOPE: u64 = 64 << 20;
 /// How often one who waits for a list looks whether it is still of use.
@@ -21,63 +26,69 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Looks for the pieces of one file.
 pub(crate) struct Matcher {
-    row: u64,
-    key: NameKey,
-    lists: Lists,
-    pays: Pays,
+    means: Means,
+    size: u64,
     /// None before the list has begun, and once nothing more is looked for.
-    pieces: Option<Pieces>,
-    /// The piece that was looked at last, as far as it is not used.
-    open: Option<Open>,
-    /// Where the next piece is in the basis if nothing changes.
-    expected: Option<u64>,
-    looked_at: u64,
-    found: u64,
+    scout: Option<Scout>,
     over: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    at: u64,
-    end: u64,
-    /// Where its beginning is in the basis.
-    from: Option<u64>,
-}
-
 impl Matcher {
-    /// For the file of a row.
-    pub(crate) fn new(row: u64, (key, lists, pays): (NameKey, Lists, Pays)) -> Matcher {
-        Matcher {
-            row,
-            key,
-            lists,
-            pays,
-            pieces: None,
-            open: None,
-            expected: None,
-            looked_at: 0,
-            found: 0,
-            over: false,
-        }
+    /// For the file of a row, of `size` bytes.
+    pub(crate) fn new((row, size): (u64, u64), (key, lists, pays): (NameKey, Lists, Pays)) -> Matcher {
+        Matcher { means: Means { row, key, lists, pays }, size, scout: None, over: false }
     }
 
-    /// How much is listed for a chunk's data that begins at `from` in the file; waits until `end`, if given.
-    pub(crate) fn coverage(&self, from: u64, end: Option<Instant>) -> Coverage {
-        let enough = from.saturating_add(CHUNK_DATA_MAX as u64 + AHEAD);
+    /// Whether what a chunk's data is made of is known that begins at `from` in the file; waits until `end`,
+    /// if given.
+    pub(crate) fn coverage(&mut self, file: impl AsFd, from: u64, end: Option<Instant>) -> Coverage {
         loop {
             let now = Instant::now();
-            let is_enough = match (self.way(now), self.lists.coverage(self.row)) {
+            let is_enough = match (self.way(now), self.means.lists.coverage(self.means.row)) {
                 (_, Coverage::Broken) => return Coverage::Broken,
                 (Way::Trial(room), _) => room >= GROUP,
-                (Way::Whole, _) | (Way::Delta, Coverage::Complete) => true,
-                (Way::Delta, Coverage::Until(covered)) => covered >= enough,
+                (Way::Whole, _) => true,
+                (Way::Delta, coverage) => match self.goes_on(&file, from, coverage) {
+                    Progress::Known => true,
+                    Progress::Made => continue,
+                    Progress::Waits => false,
+                },
             };
             match end {
                 _ if is_enough => return Coverage::Complete,
-                Some(end) if end > now => self.lists.nap(end.min(now + LOOK)),
+                Some(end) if end > now => self.means.lists.nap(end.min(now + LOOK)),
                 _ => return Coverage::Until(0),
             }
         }
+    }
+
+    /// Looks ahead, as far as the list allows.
+    fn goes_on(&mut self, file: impl AsFd, from: u64, coverage: Coverage) -> Progress {
+        if self.scout.is_none() {
+            self.scout = Scout::new(&self.means, &file);
+        }
+        let Some(scout) = &mut self.scout else {
+            // A list that is over without having begun: there is nothing to find.
+            return if coverage == Coverage::Complete { Progress::Known } else { Progress::Waits };
+        };
+        if scout.at() < from {
+            // A file that goes on.
+            scout.skip_to(from);
+        }
+        let wanted = from.saturating_add(CHUNK_DATA_MAX as u64);
+        let listed = match coverage {
+            Coverage::Until(listed) => listed.saturating_sub(AHEAD),
+            Coverage::Complete | Coverage::Broken => u64::MAX,
+        };
+        let until = listed.min(wanted.saturating_add(SCOUTED)).min(scout.at().saturating_add(STRIDE));
+        let before = scout.at();
+        scout.go(&self.means, &file, until, self.size);
+        let heard = scout.hear(&self.means, &file);
+        let known = scout.known_until();
+        if known >= wanted || scout.ended && known >= scout.at() {
+            return Progress::Known;
+        }
+        if heard || scout.at() > before { Progress::Made } else { Progress::Waits }
     }
 
     /// How much of `most` bytes is to be read at once.
@@ -90,25 +101,25 @@ impl Matcher {
 
     /// Time that reading and hashing took.
     pub(crate) fn was_read(&self, bytes: u64, time: Duration) {
-        self.pays.was_read(bytes, time);
+        self.means.pays.was_read(bytes, time);
     }
 
     fn way(&self, now: Instant) -> Way {
         if self.over {
             return Way::Whole;
         }
-        if let Some(listed) = self.lists.listed(self.row) {
-            self.pays.was_listed(listed, Passed::No);
+        if let Some(listed) = self.means.lists.listed(self.means.row) {
+            self.means.pays.was_listed(listed, Passed::No);
         }
-        self.pays.way(now)
+        self.means.pays.way(now)
     }
 
-    /// Says what `len` bytes of `file` from `at` on are made of, which are the next of a chunk's data.
-    pub(crate) fn cover(&mut self, file: impl AsFd, at: u64, len: usize, to: &mut PatchBuilder) {
+    /// Says what `len` bytes of the file from `at` on are made of, which are the next of a chunk's data.
+    pub(crate) fn cover(&mut self, at: u64, len: usize, to: &mut PatchBuilder) {
         match self.way(Instant::now()) {
             Way::Delta => to.looks(),
             Way::Trial(_) => {
-                self.pays.tried(len as u64);
+                self.means.pays.tried(len as u64);
                 return to.tried(len);
             }
             Way::Whole => {
@@ -116,82 +127,57 @@ impl Matcher {
                 return to.new_bytes(len);
             }
         }
+        if at >= HOPE && self.scout.as_ref().is_some_and(|scout| scout.found == 0) {
+            self.give_up();
+            return to.new_bytes(len);
+        }
         let (mut at, end) = (at, at + len as u64);
         while at < end {
-            let part = match self.part(&file, at) {
-                Some(part) if part.end > at => part,
-                // Nothing more is looked for.
-                _ => Open { at, end, from: None },
+            let span = self.scout.as_mut().and_then(|scout| scout.span(at));
+            let (until, from) = match span {
+                Some(Span { at: begins, end, is: Made::Of(there) }) if begins <= at => {
+                    (end, Some(there + (at - begins)))
+                }
+                Some(Span { at: begins, end, .. }) => (if begins <= at { end } else { begins }, None),
+                // Nothing more is known.
+                None => (end, None),
             };
-            let until = part.end.min(end);
+            let until = until.min(end);
             // At most a chunk's data.
             let more = (until - at) as u32;
-            match part.from {
-                Some(from) => to.copy(self.row, from + (at - part.at), more),
+            match from {
+                Some(from) => to.copy(self.means.row, from, more),
                 None => to.new_bytes(more as usize),
             }
             at = until;
         }
     }
 
-    /// The piece that holds the byte at `at`.
-    fn part(&mut self, file: impl AsFd, at: u64) -> Option<Open> {
-        if let Some(open) = self.open.filter(|open| (open.at..open.end).contains(&at)) {
-            return Some(open);
-        }
-        self.open = None;
-        if self.over || self.found == 0 && self.looked_at >= HOPE {
-            self.give_up();
-            return None;
-        }
-        let began = Instant::now();
-        if self.pieces.is_none() {
-            self.pieces = Some(Pieces::new(self.lists.average(self.row)?));
-        }
-        let pieces = self.pieces.as_mut()?;
-        if pieces.at() != at {
-            // A hole, or a file that goes on: the cuts are found again after some pieces.
-            pieces.seek(at);
-            self.expected = None;
-        }
-        let (at, name, len) = match pieces.next(file) {
-            Ok(Some((at, piece))) => (at, self.key.name(piece), piece.len()),
-            // The file ended early: the reader says so.
-            Ok(None) | Err(_) => {
-                self.give_up();
-                return None;
-            }
-        };
-        let expected = self.expected.unwrap_or(at);
-        // No piece is longer than 256 KiB.
-        let from = self.lists.find(self.row, (&name, len as u32), expected, at);
-        self.looked_at += len as u64;
-        self.pays.looked_at(len as u64, from.is_some(), began.elapsed());
-        if from.is_some() {
-            self.found += len as u64;
-        }
-        // A changed piece mostly has the length of the one that was there.
-        self.expected = from.or(self.expected).map(|from| from + len as u64);
-        self.open = Some(Open { at, end: at + len as u64, from });
-        self.open
-    }
-
     fn give_up(&mut self) {
         if !self.over {
             self.over = true;
-            self.pieces = None;
+            self.scout = None;
             self.pass();
         }
     }
+
+    fn pass(&self) {
+        if let Some(listed) = self.means.lists.listed(self.means.row) {
+            self.means.pays.was_listed(listed, Passed::Yes);
+        }
+        self.means.lists.pass(self.means.row);
+    }
 }
 
-impl Matcher {
-    fn pass(&self) {
-        if let Some(listed) = self.lists.listed(self.row) {
-            self.pays.was_listed(listed, Passed::Yes);
-        }
-        self.lists.pass(self.row);
-    }
+/// How far looking ahead is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// What is to be sent next is known.
+    Known,
+    /// Not yet, but there is more to look at.
+    Made,
+    /// For what the receiver says.
+    Waits,
 }
 
 impl Drop for Matcher {

@@ -2,10 +2,13 @@
 //!
 //! The receiver offers a file that stands where another is to come ([`Offers`]), and lists the pieces into
 //! which its content cuts it. The sender finds those pieces in its own file ([`Lists`], [`Matcher`]), and a
-//! chunk with many of them is sent as a patch: where they are, and the bytes in between. The receiver makes
-//! the chunk of that and verifies it as every other, so a basis that changes and a name that misleads cost
-//! one chunk sent whole, and nothing else.
+//! chunk with many of them is sent as a patch: where they are, and the bytes in between. Those of a long
+//! file are long; where one is not found the sender asks for short ones ([`FineAsk`]), ahead of what it
+//! sends. The receiver makes the chunk of the patch and verifies it as every other, so a basis that changes
+//! and a name that misleads cost one chunk sent whole, and nothing else.
 
+mod answers;
+mod asks;
 mod basis;
 mod choice;
 mod cut;
@@ -17,13 +20,18 @@ mod offers;
 mod patch;
 mod pays;
 mod pieces;
+mod questions;
+mod scout;
+mod table;
 
+pub use answers::{FineJob, FinePieces};
+pub use asks::{FineAnswer, FineAsk};
 pub use cut::Average;
 pub use list::{PieceList, SegmentWriter};
-pub use lists::{Lists, ListsGuard};
+pub use lists::{Asker, ListPart, Lists, ListsGuard};
 #[cfg(any(test, feature = "testing"))]
 pub use names::MISLEADING;
-pub use names::{NameKey, PieceName};
+pub use names::{NameKey, NameLen, PieceName};
 pub use offers::{BasisJob, Offers, Segment};
 pub use pays::{Arrival, Follows, Pays};
 
@@ -33,6 +41,7 @@ pub use patch::apply_any;
 pub(crate) use basis::basis_at;
 pub(crate) use lists::Coverage;
 pub(crate) use matcher::Matcher;
+pub(crate) use offers::Sizes;
 pub(crate) use patch::{PatchBuilder, apply};
 
 /// Smallest file, at both ends, of which a delta is made, bytes: a smaller one leaves as fast as the list of

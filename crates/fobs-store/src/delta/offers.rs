@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::asks::FineAsk;
 use super::cut::Average;
 use super::list::SegmentWriter;
-use super::lists::PIECES_MAX;
-use super::names::NameKey;
+use super::lists::{ListPart, PIECES_MAX};
+use super::names::{NameKey, NameLen};
 use super::pieces::Pieces;
 
 /// Most files that are offered and not stored, one descriptor each. At the bound the survey waits.
@@ -36,30 +37,43 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Offered {
+pub(super) struct Offered {
     /// In the order of their rows.
-    offers: VecDeque<Offer>,
+    pub(super) offers: VecDeque<Offer>,
+    /// Questions that are not answered.
+    pub(super) asks: VecDeque<FineAsk>,
     /// Rows that were handed out to be listed, and all below.
     listed_to: u64,
     /// No more is offered.
     complete: bool,
-    closed: bool,
+    pub(super) closed: bool,
     /// The sender looks for nothing that is listed.
     useless: bool,
 }
 
 #[derive(Debug)]
-struct Offer {
-    row: u64,
+pub(super) struct Offer {
+    pub(super) row: u64,
     /// Path within the transfer of what is to come.
     path: Vec<u8>,
-    file: Arc<OwnedFd>,
+    pub(super) file: Arc<OwnedFd>,
     average: Average,
+    /// How long it is, and what is to come, bytes.
+    pub(super) sizes: Sizes,
+    /// What was asked for again, bytes.
+    pub(super) asked: u64,
     /// How far it is listed, and how far the file that comes is stored, bytes.
     listed: u64,
     stored: u64,
     /// What of it was used, bytes.
     used: u64,
+}
+
+/// How long a basis is, and the file that is to be made of it, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) basis: u64,
+    pub(crate) file: u64,
 }
 
 /// A basis to list.
@@ -68,6 +82,7 @@ pub struct BasisJob {
     /// Its row.
     pub row: u64,
     average: Average,
+    names: NameLen,
     file: Arc<OwnedFd>,
 }
 
@@ -78,10 +93,20 @@ pub struct Segment {
     pub first: u64,
     /// How it is cut ([`Average::log`]).
     pub average: u8,
+    /// How many bytes a name has.
+    pub names: u8,
     /// Its pieces ([`PieceList`](super::PieceList)).
     pub pieces: Vec<u8>,
     /// Whether it is the last.
     pub last: bool,
+}
+
+impl Segment {
+    /// As the sender takes it.
+    pub fn part_of(&self, row: u64) -> ListPart<'_> {
+        let Segment { first, average, names, ref pieces, last } = *self;
+        ListPart { row, first, average, names, pieces, last }
+    }
 }
 
 impl Offers {
@@ -96,7 +121,7 @@ impl Offers {
         &self,
         row: u64,
         path: &[u8],
-        (file, size): (OwnedFd, u64),
+        (file, sizes): (OwnedFd, Sizes),
         stop: &dyn Fn() -> bool,
     ) -> bool {
         let mut state = self.lock();
@@ -110,7 +135,9 @@ impl Offers {
             row,
             path: path.to_vec(),
             file: Arc::new(file),
-            average: Average::of_file(size),
+            average: Average::of_file(sizes.basis),
+            sizes,
+            asked: 0,
             listed: 0,
             stored: 0,
             used: 0,
@@ -148,7 +175,9 @@ impl Offers {
             }
             let listed_to = state.listed_to;
             if let Some(offer) = state.offers.iter().find(|offer| offer.row >= listed_to) {
-                let job = BasisJob { row: offer.row, average: offer.average, file: offer.file.clone() };
+                let Offer { row, average, sizes, .. } = *offer;
+                let names = NameLen::of(sizes.basis, sizes.file, average);
+                let job = BasisJob { row, average, names, file: offer.file.clone() };
                 state.listed_to = job.row + 1;
                 return Some(job);
             }
@@ -209,13 +238,17 @@ impl Offers {
         }
     }
 
+    pub(super) fn notify(&self) {
+        self.0.changed.notify_all();
+    }
+
     /// Waits for a change, for a moment at most.
-    fn wait<'a>(&self, state: MutexGuard<'a, Offered>) -> MutexGuard<'a, Offered> {
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, Offered>) -> MutexGuard<'a, Offered> {
         let waited = self.0.changed.wait_timeout(state, LOOK);
         waited.map_or_else(|poisoned| poisoned.into_inner().0, |waited| waited.0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Offered> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Offered> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -231,24 +264,28 @@ impl BasisJob {
         key: &NameKey,
         send: &mut dyn FnMut(Segment) -> Result<(), E>,
     ) -> Result<(), E> {
-        let BasisJob { row, average, file } = self;
-        let (mut pieces, mut writer) = (Pieces::new(average), SegmentWriter::default());
+        let BasisJob { row, average, names, file } = self;
+        let (mut pieces, mut writer) = (Pieces::new(average), SegmentWriter::new(names));
+        let segment = |first, pieces, last| {
+            let (average, names) = (average.log(), names.bytes());
+            Segment { first, average, names, pieces, last }
+        };
         let mut first = 0;
         if !offers.goes_on(row, 0) {
-            return send(Segment { first, average: average.log(), pieces: Vec::new(), last: true });
+            return send(segment(first, Vec::new(), true));
         }
         loop {
             let piece: Result<_, Errno> = pieces.next(&file);
             // One that shrinks or fails is as long as it was read.
             let piece = piece.ok().flatten().map(|(_, piece)| (piece.len(), key.name(piece)));
             if let Some((len, name)) = piece {
-                writer.push(len, &name);
+                writer.push(len, name);
                 if !writer.is_full() && pieces.at() - first < SEGMENT_SPAN {
                     continue;
                 }
             }
             let last = piece.is_none() || !offers.goes_on(row, pieces.at());
-            send(Segment { first, average: average.log(), pieces: writer.take(), last })?;
+            send(segment(first, writer.take(), last))?;
             first = pieces.at();
             if last {
                 return Ok(());

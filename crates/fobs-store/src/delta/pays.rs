@@ -17,7 +17,7 @@ const OPENING: Duration = Duration::from_millis(100);
 /// Share of the time of reading for deltas that is spent later on the same question.
 const STAKE: f64 = 0.05;
 /// A trial needs this many round trips, and this time, to say anything.
-const TRIPS: u32 = 6;
+const TRIPS: f64 = 6.0;
 const TRIAL_MIN: Duration = Duration::from_millis(50);
 /// Data of a trial that is sent before any of it has arrived, bytes.
 const START: u64 = 64 << 10;
@@ -150,7 +150,10 @@ impl Findings {
         let allowed = OPENING + Duration::from_secs_f64(worked_s * STAKE);
         let left = allowed.saturating_sub(self.spent);
         // The first of it shows how long a round trip takes.
-        let is_enough = left >= (self.round_trip.unwrap_or_default() * TRIPS).max(TRIAL_MIN);
+        let round_trip = self.round_trip.unwrap_or_default();
+        // One that ends before it could be as fast as would count says nothing.
+        let doublings = (self.rates().worth() * round_trip.as_secs_f64() / START as f64).log2().ceil();
+        let is_enough = left >= round_trip.mul_f64(doublings.max(TRIPS)).max(TRIAL_MIN);
         let lasts = now.saturating_duration_since(self.trial.unwrap_or(now));
         // One that would soon show that whole files are faster is not broken off.
         let soon = (left + OPENING).saturating_sub(lasts).as_secs_f64();
@@ -250,12 +253,16 @@ impl Pays {
         self.state().reading.add(bytes, time);
     }
 
-    /// `bytes` were looked at, and found or not.
-    pub(super) fn looked_at(&self, bytes: u64, found: bool, time: Duration) {
+    /// Looking at `bytes` took this time.
+    pub(super) fn worked(&self, bytes: u64, time: Duration) {
+        self.state().looking.add(bytes, time);
+    }
+
+    /// `bytes` were looked at, of which this number were found.
+    pub(super) fn found(&self, bytes: u64, found: u64) {
         let mut state = self.state();
         state.looked_at += bytes;
-        state.found += if found { bytes } else { 0 };
-        state.looking.add(bytes, time);
+        state.found += found;
     }
 
     /// `bytes` were read for a trial.

@@ -1,5 +1,6 @@
 //! A file as the pieces into which its content cuts it.
 
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 use rustix::io::{Errno, pread};
@@ -9,9 +10,11 @@ use super::cut::{Average, cut};
 /// Read at once, beside what must be seen of a piece, bytes.
 const READ: usize = 512 << 10;
 
-/// Reads a file from front to back.
+/// Reads a file, or a part of it, from front to back.
 pub(super) struct Pieces {
     average: Average,
+    /// Where in the file the last piece ends, at the latest.
+    limit: u64,
     buffer: Vec<u8>,
     /// What of the buffer is read and not handed out.
     start: usize,
@@ -23,8 +26,14 @@ pub(super) struct Pieces {
 
 impl Pieces {
     pub(super) fn new(average: Average) -> Pieces {
-        let buffer = vec![0; READ + average.longest()];
-        Pieces { average, buffer, start: 0, end: 0, at: 0, ended: false }
+        Pieces::within(average, 0..u64::MAX)
+    }
+
+    /// Of a part of the file.
+    pub(super) fn within(average: Average, part: Range<u64>) -> Pieces {
+        let most = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+        let buffer = vec![0; (READ + average.longest()).min(most)];
+        Pieces { average, limit: part.end, buffer, start: 0, end: 0, at: part.start, ended: false }
     }
 
     /// Where the next piece begins.
@@ -56,7 +65,10 @@ impl Pieces {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         while self.end < self.buffer.len() {
-            match pread(&file, &mut self.buffer[self.end..], self.at + self.end as u64) {
+            let next = self.at + self.end as u64;
+            let left = usize::try_from(self.limit.saturating_sub(next)).unwrap_or(usize::MAX);
+            let room = (self.buffer.len() - self.end).min(left);
+            match pread(&file, &mut self.buffer[self.end..][..room], next) {
                 Ok(0) => {
                     self.ended = true;
                     return Ok(());

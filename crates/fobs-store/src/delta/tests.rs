@@ -36,7 +36,7 @@ fn cuts(data: &[u8], average: Average) -> Vec<usize> {
 
 #[test]
 fn cuts_follow_from_content_alone() {
-    for log in 12..=16 {
+    for log in 11..=18 {
         let average = Average::from_log(log).expect("a length that can be");
         let data = content(60 * average.bytes(), u64::from(log));
         let all = cuts(&data, average);
@@ -45,12 +45,13 @@ fn cuts_follow_from_content_alone() {
         let moved = cuts(&[&content(777, 1)[..], &data].concat(), average);
         let kept = all.iter().filter(|cut| moved.contains(&(*cut + 777))).count();
         assert!(kept + 8 > all.len(), "{log}: {kept} of {}", all.len());
-        let lens = all.windows(2).map(|pair| pair[1] - pair[0]);
+        // What ends the file may be shorter.
+        let lens = all[..all.len() - 1].windows(2).map(|pair| pair[1] - pair[0]);
         assert!(lens.clone().all(|len| (average.bytes() / 4..=average.longest()).contains(&len)));
     }
     assert_eq!(cut(b"", Average::of_file(0)), 0);
     assert_eq!(cut(b"short", Average::of_file(0)), 5);
-    assert_eq!((Average::from_log(11), Average::from_log(17)), (None, None));
+    assert_eq!((Average::from_log(10), Average::from_log(19)), (None, None));
 }
 
 #[test]
@@ -79,32 +80,48 @@ fn pieces_are_cut_the_same_however_they_are_read() {
     assert_eq!(found, cuts(&data, average));
 }
 
+const NAMES: u8 = 4;
+
 fn segment(pieces: &[(usize, PieceName)]) -> Vec<u8> {
-    let mut writer = SegmentWriter::default();
-    pieces.iter().for_each(|(len, name)| writer.push(*len, name));
+    let mut writer = SegmentWriter::new(NameLen::from_bytes(NAMES).expect("a length that can be"));
+    pieces.iter().for_each(|(len, name)| writer.push(*len, *name));
     writer.take()
+}
+
+fn lists_within(budget: &MemoryBudget) -> Lists {
+    Lists::within(budget, Box::new(|_| true))
+}
+
+fn take(
+    lists: &Lists,
+    (row, first): (u64, u64),
+    average: u8,
+    pieces: &[u8],
+    last: bool,
+) -> Result<(), &'static str> {
+    lists.take(ListPart { row, first, average, names: NAMES, pieces, last })
 }
 
 #[test]
 fn lists_that_break_a_rule_are_refused() {
-    let lists = || Lists::within(&MemoryBudget::default());
-    let one = segment(&[(5000, [1; 16])]);
-    assert_eq!(lists().take((3, 0), 12, &one, true), Ok(()));
-    assert!(lists().take((3, 0), 11, &one, true).is_err(), "no such length");
-    assert!(lists().take((3, 1), 12, &one, true).is_err(), "something is missing");
-    assert!(lists().take((3, 0), 12, &segment(&[(0, [1; 16])]), true).is_err(), "an empty piece");
-    assert!(lists().take((3, 0), 12, &segment(&[(70_000, [1; 16])]), true).is_err(), "a long one");
+    let lists = || lists_within(&MemoryBudget::default());
+    let one = segment(&[(5000, 7)]);
+    assert_eq!(take(&lists(), (3, 0), 12, &one, true), Ok(()));
+    assert!(take(&lists(), (3, 0), 10, &one, true).is_err(), "no such length");
+    assert!(take(&lists(), (3, 1), 12, &one, true).is_err(), "something is missing");
+    assert!(take(&lists(), (3, 0), 12, &segment(&[(0, 7)]), true).is_err(), "an empty piece");
+    assert!(take(&lists(), (3, 0), 12, &segment(&[(70_000, 7)]), true).is_err(), "a long one");
     let over = lists();
-    assert_eq!(over.take((3, 0), 12, &one, true), Ok(()));
-    assert!(over.take((3, 5000), 12, &one, true).is_err(), "more after the end");
-    assert!(over.take((2, 0), 12, &one, true).is_err(), "an earlier row");
+    assert_eq!(take(&over, (3, 0), 12, &one, true), Ok(()));
+    assert!(take(&over, (3, 5000), 12, &one, true).is_err(), "more after the end");
+    assert!(take(&over, (2, 0), 12, &one, true).is_err(), "an earlier row");
     let other = lists();
-    assert_eq!(other.take((3, 0), 12, &one, false), Ok(()));
-    assert!(other.take((3, 5000), 13, &one, false).is_err(), "another length");
-    assert!(other.take((4, 0), 12, &one, true).is_err(), "the one before is not complete");
+    assert_eq!(take(&other, (3, 0), 12, &one, false), Ok(()));
+    assert!(take(&other, (3, 5000), 13, &one, false).is_err(), "another length");
+    assert!(take(&other, (4, 0), 12, &one, true).is_err(), "the one before is not complete");
     // What the sender is past is dropped.
     other.pass(5);
-    assert_eq!(other.take((4, 0), 12, &one, true), Ok(()));
+    assert_eq!(take(&other, (4, 0), 12, &one, true), Ok(()));
     assert_eq!(other.coverage(4), Coverage::Complete);
     other.close();
     assert_eq!(other.coverage(7), Coverage::Broken);
@@ -113,27 +130,108 @@ fn lists_that_break_a_rule_are_refused() {
 #[test]
 fn a_peer_cannot_fill_the_memory() {
     let budget = MemoryBudget::default();
-    let lists = Lists::within(&budget);
-    let pieces: Vec<(usize, PieceName)> =
-        (0..20_000_u64).map(|number| (1, content(16, number).try_into().expect("16 bytes"))).collect();
+    let lists = lists_within(&budget);
+    let pieces: Vec<(usize, PieceName)> = (0..20_000_u64).map(|number| (1, number)).collect();
     let bytes = segment(&pieces);
-    let refused = (0..100_u64).find_map(|round| lists.take((1, round * 20_000), 12, &bytes, false).err());
+    let refused = (0..100_u64).find_map(|round| take(&lists, (1, round * 20_000), 12, &bytes, false).err());
     assert_eq!(refused, Some("it lists more pieces than may be kept"));
     assert!(budget.used() < 64 << 20, "{}", budget.used());
     // Where the session has less, what does not fit is sent whole.
     let small = MemoryBudget::of(1 << 20);
-    let lists = Lists::within(&small);
+    let lists = lists_within(&small);
     for round in 0..10_u64 {
-        assert_eq!(lists.take((1, round * 20_000), 12, &bytes, false), Ok(()));
+        assert_eq!(take(&lists, (1, round * 20_000), 12, &bytes, false), Ok(()));
     }
     assert_eq!(lists.coverage(1), Coverage::Complete);
     assert!(small.used() <= 1 << 20);
     lists.pass(1);
     assert_eq!(small.used(), 0);
     // As many files as there are offers, and no thousand.
-    let lists = Lists::within(&budget);
-    let files = (0..2000).find_map(|row| lists.take((row, 0), 12, &[], true).err());
+    let lists = lists_within(&budget);
+    let files = (0..2000).find_map(|row| take(&lists, (row, 0), 12, &[], true).err());
     assert_eq!(files, Some("it lists more files at once than may be"));
+}
+
+fn answer(lists: &Lists, row: u64, from: u64, pieces: &[u8]) -> Result<(), &'static str> {
+    lists.answer(FineAnswer { row, from, average: 11, names: NAMES, pieces })
+}
+
+#[test]
+fn answers_that_nobody_asked_for_are_refused() {
+    let budget = MemoryBudget::default();
+    let lists = lists_within(&budget);
+    let one = segment(&[(5000, 7)]);
+    assert!(answer(&lists, 1, 0, &one).is_err(), "nothing was asked");
+    for from in [0, 9000] {
+        lists.ask_for_tests(FineAsk { row: 1, from, len: 8000 });
+    }
+    assert!(answer(&lists, 1, 9000, &one).is_err(), "out of order");
+    assert!(answer(&lists, 2, 0, &one).is_err(), "another row");
+    assert!(answer(&lists, 1, 0, &segment(&[(5000, 7), (5000, 8)])).is_err(), "more than was asked");
+    assert!(lists.answer(FineAnswer { row: 1, from: 0, average: 30, names: NAMES, pieces: &one }).is_err());
+    assert!(lists.answer(FineAnswer { row: 1, from: 0, average: 11, names: 9, pieces: &one }).is_err());
+    assert_eq!(answer(&lists, 1, 0, &one), Ok(()));
+    assert!(budget.used() > 0);
+    assert!(answer(&lists, 1, 0, &one).is_err(), "it is answered");
+    // What the sender is past is forgotten, and what comes later is dropped.
+    lists.pass(1);
+    assert_eq!(budget.used(), 0);
+    assert_eq!(answer(&lists, 1, 9000, &one), Ok(()));
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn a_question_that_cannot_leave_is_answered_by_nothing() {
+    let lists = Lists::within(&MemoryBudget::default(), Box::new(|ask| ask.from != 5));
+    for from in [0, 5, 9] {
+        lists.ask_for_tests(FineAsk { row: 1, from, len: 8000 });
+    }
+    assert!(lists.answered(&FineAsk { row: 1, from: 0, len: 8000 }).is_none());
+    let lost = lists.answered(&FineAsk { row: 1, from: 5, len: 8000 });
+    assert!(lost.is_some_and(|list| list.table.len() == 0));
+    let one = segment(&[(5000, 7)]);
+    assert_eq!(answer(&lists, 1, 0, &one), Ok(()));
+    assert_eq!(answer(&lists, 1, 9, &one), Ok(()));
+}
+
+#[test]
+fn a_peer_asks_no_more_than_may_be() {
+    let offers = Offers::default();
+    let basis = || tempfile::tempfile().expect("a file").into();
+    assert!(offers.offer(4, b"f", (basis(), Sizes { basis: 1 << 20, file: 1 << 20 }), &|| false));
+    let ask = |row, len| offers.ask(FineAsk { row, from: 1 << 40, len });
+    assert!(ask(4, 0).is_err() && ask(4, 5 << 20).is_err(), "no such length");
+    assert_eq!(ask(4, 4 << 20), Ok(()));
+    // A file that cannot be read there, and one that is not offered, have no pieces.
+    let key = NameKey::new([1; 32]);
+    assert!(offers.next_ask().expect("a question").list(&key).pieces.is_empty());
+    assert_eq!(ask(9, 1), Ok(()));
+    assert!(offers.next_ask().expect("a question").list(&key).pieces.is_empty());
+    let all = (0..1000).find_map(|_| {
+        let refused = ask(4, 4 << 20).err();
+        if refused.is_none() {
+            offers.next_ask();
+        }
+        refused
+    });
+    assert_eq!(all, Some("it asks for more pieces than a file has"));
+    let many = (0..1000).find_map(|_| ask(9, 1).err());
+    assert_eq!(many, Some("it asks for more pieces at once than may be"));
+    offers.close();
+    assert!(offers.next_ask().is_none());
+}
+
+#[test]
+fn names_are_long_enough_for_what_is_compared() {
+    for (listed, sought) in [(1 << 14, 1 << 14), (1 << 14, 1 << 40), (3 << 30, 1 << 24), (1 << 42, 1 << 42)] {
+        let average = Average::of_file(listed);
+        let names = NameLen::of(listed, sought, average);
+        let pairs = (listed >> average.log()).max(1) as f64 * (sought >> average.log()).max(1) as f64;
+        // Lengths are as good as random, with some bits less than the average has.
+        let chance = pairs * 0.5_f64.powi(8 * i32::from(names.bytes()) + i32::from(average.log()) - 4);
+        assert!(chance <= 1.0 / 1024.0, "{listed} {sought}: {names:?} {chance}");
+        assert!(chance > 1e-9 || names.bytes() == 2, "{listed} {sought}: {names:?} {chance}");
+    }
 }
 
 /// A patch of `data`, of which the basis has all but the first 100 bytes.
@@ -194,8 +292,10 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         row in 0_u64..3, first: u64, average: u8, last: bool,
     ) {
-        let lists = Lists::within(&MemoryBudget::default());
-        let _ = lists.take((row, first), average, &bytes, last);
-        let _ = lists.take((row, 0), 12, &bytes, last);
+        let lists = lists_within(&MemoryBudget::default());
+        let _ = take(&lists, (row, first), average, &bytes, last);
+        let _ = take(&lists, (row, 0), 12, &bytes, last);
+        lists.ask_for_tests(FineAsk { row: 9, from: first, len: 4096 });
+        let _ = answer(&lists, 9, first, &bytes);
     }
 }

@@ -43,8 +43,9 @@ impl Source {
     /// The file that begins, with what finds pieces in it.
     pub(super) fn matched(&self, mut file: OpenFile) -> OpenFile {
         let row = self.matching.as_ref().and_then(|matching| Some((matching, matching.listed?)));
-        file.matcher =
-            row.filter(|_| file.size >= FILE_MIN).map(|(matching, row)| Matcher::new(row, matching.means()));
+        file.matcher = row
+            .filter(|_| file.size >= FILE_MIN)
+            .map(|(matching, row)| Matcher::new((row, file.size), matching.means()));
         file
     }
 }
@@ -59,9 +60,9 @@ impl OpenFile {
     ///
     /// # Errors
     /// The session is over.
-    pub(super) fn is_covered(&self, end: Option<Instant>) -> Result<bool> {
-        let (Some(matcher), Input::File(..)) = (&self.matcher, &self.input) else { return Ok(true) };
-        match matcher.coverage(self.tree.len(), end) {
+    pub(super) fn is_covered(&mut self, end: Option<Instant>) -> Result<bool> {
+        let (Some(matcher), Input::File(file, _)) = (&mut self.matcher, &self.input) else { return Ok(true) };
+        match matcher.coverage(file, self.tree.len(), end) {
             Coverage::Complete => Ok(true),
             Coverage::Until(_) => Ok(false),
             Coverage::Broken => Err(broken()),

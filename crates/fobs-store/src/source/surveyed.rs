@@ -57,7 +57,7 @@ impl Source {
     /// than a look, because the receiver had not decided.
     pub fn await_decision(&mut self, patience: Duration) -> Result<bool> {
         let end = Instant::now() + patience;
-        if let Some(file) = &self.file {
+        if let Some(file) = &mut self.file {
             file.is_covered(Some(end))?;
         }
         let began = Instant::now();

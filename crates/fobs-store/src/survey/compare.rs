@@ -1,5 +1,7 @@
 //! The receiver's part: what stands at the destination, and the decisions that follow.
 
+mod directory;
+mod moved;
 mod offering;
 
 use std::os::fd::AsFd;
@@ -7,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FileType, OFlags, fstat};
 
+use self::moved::Moved;
 use self::offering::Neighbours;
 use super::choice::{Changes, Choice, Decision};
 use super::listed_names::{Fate, ListedNames};
@@ -67,6 +70,8 @@ pub struct Compare {
     /// Where to offer what is there; `None` where nothing is.
     offers: Option<Offers>,
     neighbours: Option<Neighbours>,
+    /// The files of the destination, once one of them may have moved.
+    moved: Option<Moved>,
     /// Rows answered.
     rows: u64,
 }
@@ -94,6 +99,7 @@ impl Compare {
             listed,
             offers: None,
             neighbours: None,
+            moved: None,
             rows: 0,
         }
     }

@@ -2,11 +2,13 @@
 //! becomes of the basis meanwhile.
 
 mod elsewhere;
+mod long;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
@@ -40,7 +42,7 @@ struct Delta {
     matched: u64,
     /// Patches that were of no use.
     unusable: usize,
-    /// Rows whose basis was listed, and bytes of the lists.
+    /// Rows whose basis was listed, and bytes of the lists and answers.
     listed: usize,
     lists: u64,
     resumed: u64,
@@ -89,7 +91,8 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     let mut compare =
         Compare::for_sync(&mut sink, options, Privileges::OfTheUser).expect("the options are possible");
     compare.offer(&mut sink);
-    let (offers, lists) = (sink.offers(), Lists::within(source.budget()));
+    let offers = sink.offers();
+    let (lists, answered) = answering(source.budget(), offers.clone(), play.key.clone());
     source.match_with(lists.clone(), play.key.clone(), Pays::new(sync::Delta::Always));
     let (mut delta, answers) = (Delta::default(), Answers::default());
     let mut lister = source.survey(Box::new(answers.clone()), TOLD).expect("a tree");
@@ -103,6 +106,7 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     }
     delta.lists = list(offers.as_ref(), &lists, &play.key);
     store(&mut source, sink, offers.as_ref(), play, &mut delta);
+    delta.lists += answered.load(Ordering::Relaxed);
     delta
 }
 
@@ -114,9 +118,8 @@ fn list(offers: Option<&Offers>, lists: &Lists, key: &NameKey) -> u64 {
     while let Some(job) = offers.next_job() {
         let row = job.row;
         job.list(offers, key, &mut |segment: Segment| {
-            let Segment { first, average, pieces, last } = segment;
-            bytes += pieces.len() as u64;
-            lists.take((row, first), average, &pieces, last)
+            bytes += segment.pieces.len() as u64;
+            lists.take(segment.part_of(row))
         })
         .expect("our own list");
     }

@@ -8,16 +8,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use tempfile::TempDir;
 
 use super::super::chunk::CHUNK_LEN_MAX;
+use super::super::delta::{FineAnswer, FinePieces, Lists, NameKey, Offers};
 use super::super::record::Record;
 use super::super::survey::{Choice, Decided, Listed, Next};
 use super::super::*;
 use crate::SourceShape;
+use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
 use fobs_model::event::FileError;
 use fobs_model::options::Privileges;
@@ -376,4 +379,25 @@ impl Write for Shared {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Lists whose questions are answered at once out of what is offered; with the bytes of the answers.
+pub fn answering(budget: &MemoryBudget, offers: Option<Offers>, key: NameKey) -> (Lists, Arc<AtomicU64>) {
+    let (own, bytes) = (Arc::new(OnceLock::<Lists>::new()), Arc::new(AtomicU64::new(0)));
+    let (to, count) = (own.clone(), bytes.clone());
+    let lists = Lists::within(
+        budget,
+        Box::new(move |ask| {
+            let (offers, lists) = offers.as_ref().zip(to.get()).expect("only what is offered is asked for");
+            offers.ask(*ask).expect("our own question");
+            let job = offers.next_ask().expect("the session is not over");
+            let FinePieces { average, names, pieces } = job.list(&key);
+            count.fetch_add(pieces.len() as u64, Ordering::Relaxed);
+            let answer = FineAnswer { row: job.ask.row, from: job.ask.from, average, names, pieces: &pieces };
+            lists.answer(answer).expect("our own answer");
+            true
+        }),
+    );
+    own.set(lists.clone()).expect("it is set once");
+    (lists, bytes)
 }

@@ -147,8 +147,8 @@ impl Run {
                 took += len as f64 / world.cut;
                 let time = Duration::from_secs_f64(len as f64 / world.cut);
                 let found = ((1.0 - world.missed) * len as f64) as u64;
-                run.pays.looked_at(found, true, time.mul_f64(0.5));
-                run.pays.looked_at(len - found, false, time.mul_f64(0.5));
+                run.pays.worked(len, time);
+                run.pays.found(len, found);
             } else {
                 vain += ((1.0 - world.missed) * len as f64) as u64;
             }
@@ -253,10 +253,10 @@ fn trees_of_which_nothing_is_found_go_whole() {
     let (now, pays) = (Instant::now(), Pays::new(Delta::Auto));
     let second = Duration::from_secs(1);
     pays.round_trip(second);
-    pays.looked_at(SAMPLE - 1, false, second);
+    pays.found(SAMPLE - 1, 0);
     assert_eq!(pays.way(now), Way::Delta, "too early to say");
-    pays.looked_at(SAMPLE, false, second);
+    pays.found(SAMPLE, 0);
     assert_eq!(pays.way(now), Way::Whole);
-    pays.looked_at(SAMPLE, true, second);
+    pays.found(SAMPLE, SAMPLE);
     assert_eq!(pays.way(now), Way::Delta, "a third is worth it");
 }

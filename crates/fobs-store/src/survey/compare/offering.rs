@@ -1,23 +1,18 @@
 //! Which file is offered as what a delta is made of (protocol 7.9): the one that has the name, one of a
-//! directory of `--link-dest`, or, with `--fuzzy`, one beside it that seems to be its earlier version.
+//! directory of `--link-dest`, with `--track-renames` one of the same size and time, or, with `--fuzzy`, one
+//! beside it that seems to be its earlier version.
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Dir, FileType, Mode, OFlags};
-
 use super::Compare;
-use crate::at;
-use crate::at::{Links, open_beneath};
-use crate::beneath::kind;
-use crate::delta::{FILE_MIN, basis_at};
+use super::directory::{Neighbour, files_of};
+use super::moved::Moved;
+use crate::delta::{FILE_MIN, Sizes, basis_at};
 use crate::survey::choice::Decision;
 use crate::survey::row::{Row, RowKind};
 use crate::view::View;
 use fobs_filter::path;
-use fobs_model::name::Component;
-use fobs_model::name::ours::{is_journal, suffix_in};
 
-const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// Most names of a directory that are compared: with more, none is similar.
 const NAMES_MAX: usize = 1000;
 /// Most edits between two names that are similar. Those of the part behind the last dot count as much more,
@@ -32,13 +27,6 @@ pub(super) struct Neighbours {
     files: Vec<Neighbour>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Neighbour {
-    name: Vec<u8>,
-    size: u64,
-    mtime_s: i64,
-}
-
 impl Compare {
     /// Offers a basis for what is to come, where there is one.
     pub(super) fn is_offered(&mut self, row: &Row, decision: &Decision, stop: &dyn Fn() -> bool) -> bool {
@@ -47,12 +35,13 @@ impl Compare {
         if !is_sent || row.kind != RowKind::File || row.identity.size < FILE_MIN || self.offers.is_none() {
             return false;
         }
-        let basis = self.basis_of(row);
-        let Some((offers, basis)) = self.offers.as_ref().zip(basis) else { return false };
-        offers.offer(self.rows, &row.path, basis, stop)
+        let basis = self.basis_of(row, stop);
+        let Some((offers, (file, basis))) = self.offers.as_ref().zip(basis) else { return false };
+        let sizes = Sizes { basis, file: row.identity.size };
+        offers.offer(self.rows, &row.path, (file, sizes), stop)
     }
 
-    fn basis_of(&mut self, row: &Row) -> Option<(OwnedFd, u64)> {
+    fn basis_of(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<(OwnedFd, u64)> {
         let view = self.view.as_mut()?;
         let own = basis_at(view, &row.path);
         if own.is_some() {
@@ -60,8 +49,19 @@ impl Compare {
         }
         let target = self.target.as_mut()?;
         let other = target.basis_elsewhere(&row.path);
-        if other.is_some() || !target.is_fuzzy() {
+        if other.is_some() {
             return other;
+        }
+        if target.tracks_renames() {
+            let moved = self.moved.get_or_insert_with(|| Moved::look(view, &self.budget, stop));
+            let place = moved.of(&row.path, (row.identity.size, row.meta.mtime_s));
+            let basis = place.and_then(|place| basis_at(view, place));
+            if basis.is_some() {
+                return basis;
+            }
+        }
+        if !target.is_fuzzy() {
+            return None;
         }
         let place = view.place(&row.path).into_owned();
         let (directory, name) = path::split(&place);
@@ -71,48 +71,18 @@ impl Compare {
         let neighbours = self.neighbours.as_ref()?;
         let similar = similar((name, row.identity.size, row.meta.mtime_s), &neighbours.files)?;
         let parent = path::split(&row.path).0;
-        let beside =
-            if parent.is_empty() { similar.name.clone() } else { [parent, b"/", &similar.name].concat() };
+        let beside = path::join(parent, &similar.name);
         // The one source that gets another name here has no directory within the transfer.
-        (view.place(&beside).as_ref() == join(directory, &similar.name)).then(|| basis_at(view, &beside))?
+        (view.place(&beside).as_ref() == path::join(directory, &similar.name))
+            .then(|| basis_at(view, &beside))?
     }
-}
-
-fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
 impl Neighbours {
     /// The files of a directory of which deltas are made; none where it cannot be read, or has too many.
     fn of(view: &mut View, directory: &[u8]) -> Neighbours {
-        let files = Neighbours::read(view, directory).unwrap_or_default();
+        let files = files_of(view, directory, NAMES_MAX).map(|found| found.files).unwrap_or_default();
         Neighbours { directory: directory.to_vec(), files }
-    }
-
-    fn read(view: &mut View, directory: &[u8]) -> Option<Vec<Neighbour>> {
-        let held = view.hold(directory).ok()?;
-        let opened = open_beneath(&*held, b"", READ_DIRECTORY, Mode::empty(), Links::Refuse).ok()?;
-        let (mut files, mut names) = (Vec::new(), 0);
-        for entry in Dir::new(opened).ok()? {
-            let entry = entry.ok()?;
-            let name = entry.file_name().to_bytes();
-            names += 1;
-            if names > NAMES_MAX {
-                return None;
-            }
-            if matches!(name, b"." | b"..") || suffix_in(name).is_some() || is_journal(name) {
-                continue;
-            }
-            let Ok(stat) = Component::new(name).map_err(Into::into).and_then(|name| at::stat(&*held, name))
-            else {
-                continue;
-            };
-            let size = u64::try_from(stat.st_size).unwrap_or(0);
-            if kind(&stat) == FileType::RegularFile && size >= FILE_MIN {
-                files.push(Neighbour { name: name.to_vec(), size, mtime_s: stat.st_mtime });
-            }
-        }
-        Some(files)
     }
 }
 

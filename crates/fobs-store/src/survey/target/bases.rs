@@ -119,6 +119,11 @@ impl Target {
         self.options.fuzzy
     }
 
+    /// Whether files of the destination are looked for under other names.
+    pub(in crate::survey) fn tracks_renames(&self) -> bool {
+        self.options.track_renames
+    }
+
     /// The decision on an entry that will be linked.
     pub(super) fn linked(&self) -> Decision {
         // The source goes only if no failure is reported until the end.

@@ -84,3 +84,51 @@ fn the_other_names_of_a_basis_keep_what_they_have() {
     assert_eq!(fs::read(world.from("f")).expect("it stays"), old);
     assert_eq!(fs::read(world.to("f")).expect("it stays"), old);
 }
+
+#[test]
+fn what_moved_is_found_by_size_and_time_if_wanted() {
+    let old = content(LEN, 1);
+    // Another of the same size and time, and a name that is the same elsewhere.
+    for at in ["a/b/c/gone", "a/new"] {
+        let world = world_with("new", &old, at, &old);
+        let other = world.to("a/b/other");
+        fs::create_dir_all(other.parent().expect("a directory")).expect("our own place");
+        fs::write(&other, content(LEN - 1, 2)).expect("a file");
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        for file in [&world.from("new"), &other] {
+            File::open(file).and_then(|file| file.set_modified(long_ago)).expect("own file");
+        }
+        let delta = altered(&world, |options| options.track_renames = true);
+        assert_eq!(fs::read(world.to("new")).expect("it came"), old);
+        assert!(delta.listed == 1 && delta.matched == LEN as u64, "{at}: {delta:?}");
+        assert!(delta.wire < LEN as u64 / 50, "{at}: {delta:?}");
+    }
+    // Of another time, and where it was not asked for.
+    let world = world_with("new", &old, "a/gone", &old);
+    assert_eq!(altered(&world, |options| options.track_renames = true).listed, 0);
+    let world = world_with("new", &old, "a/gone", &old);
+    File::open(world.from("new"))
+        .and_then(|file| file.set_modified(std::time::SystemTime::UNIX_EPOCH))
+        .expect("own");
+    assert_eq!(ordinary(&world).listed, 0);
+}
+
+#[test]
+fn what_looks_like_it_moved_and_did_not_is_sent() {
+    let world = world_with("new", &content(LEN, 1), "gone", &content(LEN, 2));
+    File::open(world.from("new"))
+        .and_then(|file| file.set_modified(std::time::SystemTime::UNIX_EPOCH))
+        .expect("own");
+    let delta = altered(&world, |options| options.track_renames = true);
+    assert_eq!(fs::read(world.to("new")).expect("it came"), content(LEN, 1));
+    assert!(delta.listed == 1 && delta.matched == 0, "{delta:?}");
+    // A link out of the destination leads nowhere.
+    let world = world_with("new", &content(LEN, 1), "../out/gone", &content(LEN, 1));
+    std::os::unix::fs::symlink(world.to("../out"), world.to("in")).expect("own directory");
+    std::os::unix::fs::symlink(world.to("../out/gone"), world.to("gone")).expect("own directory");
+    File::open(world.from("new"))
+        .and_then(|file| file.set_modified(std::time::SystemTime::UNIX_EPOCH))
+        .expect("own");
+    let delta = altered(&world, |options| options.track_renames = true);
+    assert_eq!((delta.listed, delta.matched), (0, 0));
+}

@@ -12,7 +12,7 @@ use rustix::fs::{XattrFlags, setxattr};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::super::super::delta::{Lists, NameKey, Offers, Pays, Segment};
+use super::super::super::delta::{NameKey, Offers, Pays, Segment};
 use super::super::super::faults::{Call, Lasts, forget, plan_for};
 use super::super::super::survey::{Checksums, Compare, Decision, ListingForm, Parts, Rules, decode_batch};
 use super::super::super::*;
@@ -296,7 +296,7 @@ impl Session {
         let key = NameKey::new([1; 32]);
         let lists = scene.delta.then(|| {
             compare.offer(sink);
-            let lists = Lists::within(source.budget());
+            let (lists, _) = answering(source.budget(), sink.offers(), key.clone());
             source.match_with(lists.clone(), key.clone(), Pays::new(Delta::Always));
             lists
         });
@@ -320,9 +320,7 @@ impl Session {
             offers.are_complete();
             while let Some(job) = offers.next_job() {
                 let row = job.row;
-                let mut take = |segment: Segment| {
-                    lists.take((row, segment.first), segment.average, &segment.pieces, segment.last)
-                };
+                let mut take = |segment: Segment| lists.take(segment.part_of(row));
                 job.list(offers, &key, &mut take).expect("our own list");
             }
         }

@@ -1,0 +1,103 @@
+//! Questions for the short pieces of a part of a basis, where no long one was found, and their answers.
+
+use std::collections::VecDeque;
+
+use super::cut::Average;
+use super::names::NameLen;
+use super::table::PieceTable;
+use fobs_model::budget::Charge;
+
+/// Most questions without an answer: what is behind them is looked at later.
+pub(super) const ASKS_MAX: usize = 64;
+/// Longest part of a basis that is asked for at once, bytes: its pieces fit into one message.
+pub(super) const ASK_MAX: u64 = 4 << 20;
+
+/// A question for the short pieces of a part of a basis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FineAsk {
+    /// The row of the basis.
+    pub row: u64,
+    /// Where the part begins, bytes.
+    pub from: u64,
+    /// How long it is, bytes; the basis may end before.
+    pub len: u64,
+}
+
+/// The answer, from a peer.
+#[derive(Debug, Clone, Copy)]
+pub struct FineAnswer<'a> {
+    /// As in the question.
+    pub row: u64,
+    /// As in the question.
+    pub from: u64,
+    /// How it is cut ([`Average::log`]), and how long names are.
+    pub average: u8,
+    /// See above.
+    pub names: u8,
+    /// Its pieces ([`PieceList`](super::PieceList)); none where the basis is gone.
+    pub pieces: &'a [u8],
+}
+
+/// The short pieces of a part of a basis.
+#[derive(Debug)]
+pub(super) struct FineList {
+    pub(super) average: Average,
+    pub(super) names: NameLen,
+    pub(super) table: PieceTable,
+    _kept: Charge,
+}
+
+impl FineList {
+    /// Which takes this room.
+    pub(super) fn new(average: Average, names: NameLen, table: PieceTable, kept: Charge) -> FineList {
+        FineList { average, names, table, _kept: kept }
+    }
+}
+
+/// Questions in their order, with those answers that are not used yet.
+#[derive(Debug, Default)]
+pub(super) struct Asks(VecDeque<(FineAsk, Option<FineList>)>);
+
+impl Asks {
+    pub(super) fn are_full(&self) -> bool {
+        self.0.len() >= ASKS_MAX
+    }
+
+    pub(super) fn push(&mut self, ask: FineAsk) {
+        self.0.push_back((ask, None));
+    }
+
+    /// A question did not leave: nothing is found.
+    pub(super) fn lose(&mut self, ask: &FineAsk, nothing: FineList) {
+        let lost = self.0.iter_mut().rev().find(|(asked, answer)| asked == ask && answer.is_none());
+        if let Some((_, answer)) = lost {
+            *answer = Some(nothing);
+        }
+    }
+
+    /// The answer to a question, once it is there.
+    pub(super) fn take(&mut self, ask: &FineAsk) -> Option<FineList> {
+        let at = self.0.iter().position(|(asked, answer)| asked == ask && answer.is_some())?;
+        self.0.remove(at).and_then(|(_, answer)| answer)
+    }
+
+    /// Answers up to this row are of no use any more.
+    pub(super) fn pass(&mut self, row: u64) {
+        self.0.retain(|(ask, answer)| answer.is_none() || ask.row > row);
+    }
+
+    /// The first question without an answer is answered; by none if the sender is past it.
+    pub(super) fn answer(&mut self, is_passed: bool, list: FineList) {
+        let Some(at) = self.0.iter().position(|(_, answer)| answer.is_none()) else { return };
+        if is_passed {
+            self.0.remove(at);
+        } else if let Some((_, answer)) = self.0.get_mut(at) {
+            *answer = Some(list);
+        }
+    }
+
+    /// The oldest question without an answer.
+    pub(super) fn unanswered(&self) -> Option<&FineAsk> {
+        self.0.iter().find(|(_, answer)| answer.is_none()).map(|(ask, _)| ask)
+    }
+}

@@ -1,0 +1,69 @@
+//! The sender's part: asking, and taking answers.
+
+use super::asks::{FineAnswer, FineAsk, FineList};
+use super::cut::Average;
+use super::list::PieceList;
+use super::lists::Lists;
+use super::names::NameLen;
+use super::table::{PIECE_MEMORY, PieceTable};
+
+impl Lists {
+    /// Takes the answer to the oldest question without one.
+    ///
+    /// # Errors
+    /// Part of a sentence: the peer breaks a rule.
+    pub fn answer(&self, answer: FineAnswer<'_>) -> Result<(), &'static str> {
+        let FineAnswer { row, from, pieces, .. } = answer;
+        let average =
+            Average::from_log(answer.average).ok_or("it lists pieces of a length that cannot be")?;
+        let names = NameLen::from_bytes(answer.names).ok_or("it names pieces as none can be named")?;
+        let mut kept = self.charge();
+        let mut state = self.lock();
+        let unasked = "it lists pieces that nobody asked for";
+        let ask = *state.asks.unanswered().filter(|ask| (ask.row, ask.from) == (row, from)).ok_or(unasked)?;
+        let mut table = PieceTable::from(from);
+        for piece in PieceList::new(pieces, average, names) {
+            let (len, name) = piece?;
+            if table.end() - from + u64::from(len) > ask.len {
+                return Err(unasked);
+            }
+            if kept.grow(PIECE_MEMORY).is_ok() {
+                table.push(len, name);
+            } else {
+                // What the session has no room for is sent as it is.
+                table.skip(len);
+            }
+        }
+        let is_passed = row < state.from_row;
+        state.asks.answer(is_passed, FineList::new(average, names, table, kept));
+        drop(state);
+        self.nudge();
+        Ok(())
+    }
+
+    /// Whether another question may be asked now.
+    pub(super) fn may_ask(&self) -> bool {
+        !self.lock().asks.are_full()
+    }
+
+    /// As a sender that looks would.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn ask_for_tests(&self, ask: FineAsk) {
+        self.ask(ask);
+    }
+
+    /// Asks.
+    pub(super) fn ask(&self, ask: FineAsk) {
+        self.lock().asks.push(ask);
+        if !self.tell(&ask) {
+            let (average, table) = (Average::FINEST, PieceTable::from(ask.from));
+            let nothing = FineList::new(average, NameLen::of(0, 0, average), table, self.charge());
+            self.lock().asks.lose(&ask, nothing);
+        }
+    }
+
+    /// The answer to a question, once it is there.
+    pub(super) fn answered(&self, ask: &FineAsk) -> Option<FineList> {
+        self.lock().asks.take(ask)
+    }
+}

@@ -1,0 +1,250 @@
+//! Goes through the file that is sent, ahead of what is read of it: finds the long pieces that are listed,
+//! and asks for the short ones of what lies between.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use super::asks::{ASK_MAX, FineAsk, FineList};
+use super::lists::Lists;
+use super::names::NameKey;
+use super::pays::Pays;
+use super::pieces::Pieces;
+use crate::attributes::{Part, may_have_holes, part_at};
+
+/// What is not found is asked for in parts of this length, bytes, so that an answer comes before the next.
+const GAP_MAX: u64 = 1 << 20;
+/// Around the place where a part is supposed in the basis, where that is not known, bytes.
+const SLACK: u64 = 64 << 10;
+
+/// What a part of the file is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) at: u64,
+    pub(super) end: u64,
+    pub(super) is: Made,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    /// Of the basis, from here on.
+    Of(u64),
+    /// Of what nobody found.
+    New,
+    /// No long piece was found, and it is not asked for yet; whether its place in the basis is known.
+    Open { exact: bool },
+    /// Of what the answer says.
+    Asked(FineAsk),
+}
+
+/// The file's means: whom it asks, and by what names.
+pub(super) struct Means {
+    pub(super) row: u64,
+    pub(super) key: NameKey,
+    pub(super) lists: Lists,
+    pub(super) pays: Pays,
+}
+
+/// See the file's head.
+pub(super) struct Scout {
+    pieces: Pieces,
+    asks: bool,
+    /// What is known and not used yet, in order.
+    spans: VecDeque<Span>,
+    /// From the place of the last thing that was found to its place in the basis.
+    drift: i64,
+    /// There is no hole before this place.
+    data_until: u64,
+    pub(super) ended: bool,
+    /// Bytes that were found.
+    pub(super) found: u64,
+}
+
+impl Scout {
+    /// Of a file; none before its list begins.
+    pub(super) fn new(means: &Means, file: impl AsFd) -> Option<Scout> {
+        let average = means.lists.average(means.row)?;
+        Some(Scout {
+            pieces: Pieces::new(average),
+            asks: average.is_long(),
+            spans: VecDeque::new(),
+            drift: 0,
+            data_until: if may_have_holes(file) { 0 } else { u64::MAX },
+            ended: false,
+            found: 0,
+        })
+    }
+
+    /// How far it is.
+    pub(super) fn at(&self) -> u64 {
+        self.pieces.at()
+    }
+
+    /// Goes on at a place ahead: what lies before is not sent.
+    pub(super) fn skip_to(&mut self, at: u64) {
+        self.spans.clear();
+        self.pieces.seek(at);
+    }
+
+    /// Up to where it is known what the file is made of.
+    pub(super) fn known_until(&self) -> u64 {
+        let open = |span: &&Span| matches!(span.is, Made::Open { .. } | Made::Asked(_));
+        self.spans.iter().find(open).map_or(self.at(), |span| span.at)
+    }
+
+    /// What the file is made of at a place, and nothing before.
+    pub(super) fn span(&mut self, at: u64) -> Option<Span> {
+        while self.spans.front().is_some_and(|span| span.end <= at) {
+            self.spans.pop_front();
+        }
+        self.spans.front().copied()
+    }
+
+    /// Goes on up to a place, at least to the end of what is open there if `size` is reached; stops early
+    /// where too much is asked.
+    pub(super) fn go(&mut self, means: &Means, file: impl AsFd, until: u64, size: u64) {
+        let began = Instant::now();
+        let from = self.at();
+        while !self.ended && self.at() < until && means.lists.may_ask() {
+            self.pass_hole(means, &file, size);
+            let piece = self.pieces.next(&file).ok().flatten();
+            let Some((at, piece)) = piece else {
+                // One that ended early or fails: the reader says so.
+                self.ended = true;
+                self.ask(means, None);
+                break;
+            };
+            let (name, len) = (means.key.name(piece), piece.len() as u64);
+            let expected = at.saturating_add_signed(self.drift);
+            // No piece is longer than a MiB.
+            let there = means.lists.find(means.row, (name, len as u32), expected, at);
+            self.note(means, Span { at, end: at + len, is: there.map_or(Made::New, Made::Of) });
+        }
+        means.pays.worked(self.at() - from, began.elapsed());
+    }
+
+    fn pass_hole(&mut self, means: &Means, file: impl AsFd, size: u64) {
+        if self.at() < self.data_until {
+            return;
+        }
+        match part_at(file, self.at(), size, u64::MAX) {
+            Part::Hole { len, .. } => {
+                self.ask(means, None);
+                self.pieces.seek(self.at() + len);
+            }
+            Part::Data { len } => self.data_until = self.at().saturating_add(len),
+        }
+    }
+
+    /// A long piece was found or not.
+    fn note(&mut self, means: &Means, span: Span) {
+        let len = span.end - span.at;
+        if let Made::Of(there) = span.is {
+            self.ask(means, Some(there));
+            self.drift = there.wrapping_sub(span.at) as i64;
+            self.found += len;
+            means.pays.found(len, len);
+            return self.push(span);
+        }
+        if !self.asks {
+            means.pays.found(len, 0);
+            return self.push(span);
+        }
+        match self.spans.back_mut() {
+            Some(Span { end, is: Made::Open { .. }, .. }) if *end == span.at => *end = span.end,
+            last => {
+                let exact = last.is_some_and(|last| last.end == span.at && matches!(last.is, Made::Of(_)));
+                self.spans.push_back(Span { is: Made::Open { exact }, ..span });
+            }
+        }
+        if self.spans.back().is_some_and(|open| open.end - open.at >= GAP_MAX) {
+            self.ask(means, None);
+        }
+    }
+
+    /// Appends, to the last one if it goes on like that.
+    fn push(&mut self, span: Span) {
+        let Some(last) = self.spans.back_mut().filter(|last| last.end == span.at) else {
+            return self.spans.push_back(span);
+        };
+        match (last.is, span.is) {
+            (Made::New, Made::New) => last.end = span.end,
+            (Made::Of(there), Made::Of(next)) if there.checked_add(last.end - last.at) == Some(next) => {
+                last.end = span.end;
+            }
+            _ => self.spans.push_back(span),
+        }
+    }
+
+    /// Asks for the short pieces of what is open, behind which the place in the basis is known or not.
+    fn ask(&mut self, means: &Means, behind: Option<u64>) {
+        let drift = self.drift;
+        let Some(open) = self.spans.back_mut() else { return };
+        let Made::Open { exact } = open.is else { return };
+        let (supposed, len) = (open.at.saturating_add_signed(drift), open.end - open.at);
+        let from = if exact { supposed } else { supposed.saturating_sub(SLACK) };
+        let between = behind.and_then(|behind| behind.checked_sub(from)).filter(|gap| *gap <= ASK_MAX);
+        let len = between.unwrap_or(len + supposed - from + SLACK).min(ASK_MAX);
+        let ask = FineAsk { row: means.row, from, len };
+        // Something was put in, and nothing taken out.
+        open.is = if len == 0 { Made::New } else { Made::Asked(ask) };
+        if len > 0 {
+            means.lists.ask(ask);
+        } else {
+            means.pays.found(open.end - open.at, 0);
+        }
+    }
+
+    /// Takes the answers that are there; whether there was one.
+    pub(super) fn hear(&mut self, means: &Means, file: impl AsFd) -> bool {
+        let asked = |span: &Span| match span.is {
+            Made::Asked(ask) => Some(ask),
+            _ => None,
+        };
+        let mut heard = false;
+        loop {
+            let next = self.spans.iter().enumerate().find_map(|(at, span)| Some((at, asked(span)?)));
+            let Some((at, ask)) = next else { return heard };
+            let Some(list) = means.lists.answered(&ask) else { return heard };
+            heard = true;
+            let mut behind = self.spans.split_off(at);
+            let Some(gap) = behind.pop_front() else { return heard };
+            let drift = self.look_closer(means, &file, gap, &list);
+            if !behind.iter().any(|span| matches!(span.is, Made::Of(_))) {
+                self.drift = drift;
+            }
+            self.spans.append(&mut behind);
+        }
+    }
+
+    /// Finds the short pieces of a part; from the place of the last one to its place in the basis.
+    fn look_closer(&mut self, means: &Means, file: impl AsFd, gap: Span, list: &FineList) -> i64 {
+        let began = Instant::now();
+        let mut pieces = Pieces::within(list.average, gap.at..gap.end);
+        let mut drift = match self.spans.back() {
+            Some(Span { at, is: Made::Of(there), .. }) => there.wrapping_sub(*at) as i64,
+            _ => self.drift,
+        };
+        let (mut at, mut found) = (gap.at, 0);
+        while let Ok(Some((begins, piece))) = pieces.next(&file) {
+            let len = piece.len() as u64;
+            let name = list.names.listed(means.key.name(piece));
+            // No piece is longer than a MiB.
+            let there = list.table.find(name, len as u32, begins.saturating_add_signed(drift));
+            at = begins + len;
+            if let Some(there) = there {
+                drift = there.wrapping_sub(begins) as i64;
+                found += len;
+            }
+            self.push(Span { at: begins, end: at, is: there.map_or(Made::New, Made::Of) });
+        }
+        if at < gap.end {
+            // It cannot be read any more: the reader says so.
+            self.push(Span { at, end: gap.end, is: Made::New });
+        }
+        self.found += found;
+        means.pays.worked(0, began.elapsed());
+        means.pays.found(gap.end - gap.at, found);
+        drift
+    }
+}
