@@ -4,6 +4,7 @@ mod figures;
 mod format;
 mod log;
 mod names;
+mod names_there;
 mod options;
 mod order;
 mod output;

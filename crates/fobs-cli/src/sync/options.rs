@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use fobs::filter::{Action, Filter, Separator};
-use fobs::options::sync::{BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, SyncOptions, SyncRules};
+use fobs::options::sync::{
+    BASES_MAX, BasisUse, Compare, Delete, DeleteWhen, Delta, Enter, Present, SyncOptions, SyncRules,
+};
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
 use super::wording::Wording;
@@ -32,7 +34,7 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
     }
     let given = &args.chosen.sync;
     check(args)?;
-    let names = given.files_from.as_deref().map(|file| names_from(file, separator(given))).transpose()?;
+    let names = given.files_from.as_deref().map(|file| names_from(args, file)).transpose()?;
     let directories = entered(args, names.is_some());
     let delete = deletion(given, directories)?;
     let backup = backup_suffix(given)?;
@@ -48,6 +50,11 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
     }
     let choices = given.choices.clone();
     let lists = super::lists_only(args);
+    let delta = match (choices.basis_use, choices.delta) {
+        // Of what is there nothing is sent.
+        (BasisUse::Copied, Delta::Auto) => Delta::Always,
+        (_, delta) => delta,
+    };
     let mut preserve = Preserve { chmod: chmod(&given.chmod)?, ..choices.preserve };
     if given.drops_devices {
         (preserve.devices, preserve.specials) = (false, false);
@@ -73,6 +80,7 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
         delete,
         backup,
         backup_dir: aside,
+        delta,
         report: Wording::of(args, false).report(),
         ..choices
     })
@@ -92,7 +100,8 @@ fn check(args: &SyncArgs) -> Result<()> {
         ));
     }
     if given.choices.link_dest.len() > BASES_MAX {
-        return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
+        let option = given.choices.basis_use.option();
+        return Err(usage(format!("{option} names more than {BASES_MAX} directories: give fewer")));
     }
     let modes = [given.delete_before, given.delete_during, given.delete_after];
     if modes.iter().filter(|on| **on).count() > 1 {
@@ -238,8 +247,12 @@ fn cvs_rules(filter: &mut Filter) -> Result<()> {
 }
 
 /// The names in a file of `--files-from`: relative, without `.` and empty components; `..` is refused.
-fn names_from(file: &Path, separator: Separator) -> Result<Vec<RelPath>> {
-    let text = named(file.as_os_str().as_bytes())?;
+fn names_from(args: &SyncArgs, file: &Path) -> Result<Vec<RelPath>> {
+    let separator = separator(&args.chosen.sync);
+    let text = match super::names_there::read(args, file.as_os_str(), FILE_MAX)? {
+        Some(text) => text,
+        None => named(file.as_os_str().as_bytes())?,
+    };
     let lines = text.split(|&byte| match separator {
         Separator::Line => matches!(byte, b'\n' | b'\r'),
         Separator::Nul => byte == 0,

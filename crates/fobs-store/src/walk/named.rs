@@ -95,6 +95,7 @@ impl Walk {
                 self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
                 self.root = Some(Arc::new(root));
                 self.following = Following::below(self.collector.preserve.follow, &self.base, &path, &name);
+                self.top = path;
                 self.enter(name)
             }
             Err(errno) => failed(errno),

@@ -86,9 +86,8 @@ fn rules_keep_their_order_across_options() {
 #[test]
 fn options_that_are_not_built_are_refused_by_name() {
     for (words, name, why) in [
-        ("--compare-dest=x", "--compare-dest is not built: ", "--link-dest only"),
         ("--write-batch=x", "--write-batch is not built: ", "batch files"),
-        ("-aK", "--keep-dirlinks (-K) is not built: ", "follows a link"),
+        ("--copy-devices", "--copy-devices is not built: ", "kept as devices"),
         ("-aRU", "--atimes (-U) is not built: ", "only modification times"),
         ("--daemon", "--daemon is not built: ", "fobs serve"),
     ] {
