@@ -1,5 +1,5 @@
-//! Symbolic links of the destination that stand for the directories they lead to (`-K`), by the path that
-//! each has in the transfer. What lies below one is opened by the directory's own path, so no link is followed.
+//! Symbolic links of the destination that stand for the directories they lead to (`-K`), by their paths in
+//! the transfer. What lies below one is opened by the path of the directory itself: no link is followed.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

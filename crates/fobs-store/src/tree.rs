@@ -113,8 +113,9 @@ pub(super) struct Tree {
     implied: Option<(Implied, u32)>,
     /// What the top directory was given, which the end of the journal changes again.
     top_meta: Option<Meta>,
-    /// The top directory before the journal was made in it.
+    /// The top directory before the journal was made in it, and whether it was made for this transfer.
     before: Option<Meta>,
+    is_made: bool,
     /// Links that stand for directories.
     dirlinks: Option<Dirlinks>,
     /// On which terms it is stored.
@@ -188,6 +189,7 @@ impl Tree {
             dirlinks: None,
             top_meta: None,
             before: None,
+            is_made: false,
             terms: Terms::default(),
             first_names: FirstNames::default(),
             entrances: None,
@@ -201,8 +203,8 @@ impl Tree {
     }
 
     /// Tells what the top directory was before the journal was made in it.
-    pub(super) fn begin_from(&mut self, before: Option<Meta>) {
-        self.before = before;
+    pub(super) fn begin_from(&mut self, before: Option<Meta>, is_made: bool) {
+        (self.before, self.is_made) = (before, is_made);
     }
 
     /// Stores as a sync does.
@@ -298,7 +300,8 @@ impl Tree {
             Naming::Kept => None,
             Naming::First { name, .. } => Some(name.clone()),
         };
-        let view = View::new(Arc::clone(&self.top), name).before(self.before).counting(&self.looked);
+        let view = View::new(Arc::clone(&self.top), name).before(self.before, self.is_made);
+        let view = view.counting(&self.looked);
         view.through(self.dirlinks.clone())
     }
 

@@ -25,6 +25,7 @@ pub struct View {
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
     /// The top directory before this transfer.
     before: Option<Meta>,
+    is_made: bool,
     looked: Looked,
     /// Links that stand for directories; none where no link does.
     dirlinks: Option<Dirlinks>,
@@ -32,12 +33,20 @@ pub struct View {
 
 impl View {
     pub(super) fn new(top: Arc<OwnedFd>, name: Option<Vec<u8>>) -> View {
-        View { top, name, held: None, before: None, looked: Looked::default(), dirlinks: None }
+        View {
+            top,
+            name,
+            held: None,
+            before: None,
+            is_made: false,
+            looked: Looked::default(),
+            dirlinks: None,
+        }
     }
 
     /// The top directory as it was before the journal was made in it.
-    pub(super) fn before(mut self, before: Option<Meta>) -> View {
-        self.before = before;
+    pub(super) fn before(mut self, before: Option<Meta>, is_made: bool) -> View {
+        (self.before, self.is_made) = (before, is_made);
         self
     }
 
@@ -79,6 +88,11 @@ impl View {
     /// The directory that it does not leave.
     pub(super) fn top(&self) -> &OwnedFd {
         &self.top
+    }
+
+    /// Whether a path is the top directory, which was made for this transfer.
+    pub(super) fn is_made(&self, path: &[u8]) -> bool {
+        self.is_made && self.place(path).is_empty()
     }
 
     /// Mode and time of what stands at a path, as they were before this transfer.

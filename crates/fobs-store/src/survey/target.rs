@@ -277,6 +277,9 @@ impl Target {
         if let (Some(view), Some(before)) = (&mut self.view, &mut before) {
             look_at_end(view, &self.collector, &row.path, row.attributes.as_ref(), before);
         }
+        if self.view.as_ref().is_some_and(|view| view.is_made(&row.path)) {
+            before = None;
+        }
         let (_, mut changes) =
             self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
         if before.as_ref().is_none_or(|before| before.kind != ThereKind::Directory)

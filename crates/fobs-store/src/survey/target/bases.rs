@@ -132,8 +132,8 @@ impl Target {
         }
         match best.0 {
             Fit::Nothing => None,
-            // It is made like that: there is nothing to tell.
-            Fit::Whole => Some(Changes::default()),
+            // It is made like that.
+            Fit::Whole => Some(Changes::default().by(Update::Local)),
             Fit::Type | Fit::Content => Some(best.1),
         }
     }
