@@ -129,3 +129,11 @@ fn bandwidths_are_those_of_rsync() {
     }
     assert!(size("1Mbit").is_err() && size("-1").is_err());
 }
+
+#[test]
+fn a_run_cannot_end_before_it_begins() {
+    for (time, is_taken) in [("2001-02-03T04:05", false), ("2001/02/03", false), ("2h", true)] {
+        let words = ["fobs", "sync", "--stop-at", time, "a", "b:"];
+        assert_eq!(Cli::try_parse_from(words).is_ok(), is_taken, "{time}");
+    }
+}

@@ -202,7 +202,11 @@ pub const VALUES: &[Row] = &[
         "stop-at",
         "TIME",
         Takes::Form(|it, text| {
-            it.sync.stop_at = Some(parse_deadline(&text.replace('/', "-"))?);
+            let at = parse_deadline(&text.replace('/', "-"))?;
+            if at <= SystemTime::now() {
+                return Err(format!("{text:?} is past: give a time to come"));
+            }
+            it.sync.stop_at = Some(at);
             Ok(())
         }),
     )
