@@ -38,6 +38,7 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	$(CARGO) test --locked -p fobs-store -p fobs-filter -p fobs-daemon --features fobs-store/long,fobs-filter/long,fobs-daemon/long
 	$(CARGO) test --locked -p fobs-cli --features long
 	scripts/test-adapters.sh
+	scripts/test-rsync-users.sh
 	scripts/test-python-long.sh
 	$(MAKE) power-cuts
 	$(MAKE) hostile

@@ -5,9 +5,16 @@ use fobs::ErrorKind;
 /// Exit code of a run that succeeded completely.
 pub const SUCCESS: u8 = 0;
 
+/// Exit code of a run of which nothing failed but files that were gone when they were to be read.
+pub const VANISHED: u8 = 24;
+
 /// Codes and meanings in the order of the table, success first.
 pub fn codes() -> impl Iterator<Item = (u8, &'static str)> {
-    let failures = ErrorKind::ALL.iter().copied().map(|kind| (kind.exit_code(), kind.meaning()));
+    let failures = ErrorKind::ALL.iter().copied().flat_map(|kind| {
+        let vanished = (VANISHED, "some files were gone before they were read, all others were copied");
+        let after = (kind == ErrorKind::Partial).then_some(vanished);
+        [(kind.exit_code(), kind.meaning())].into_iter().chain(after)
+    });
     std::iter::once((SUCCESS, "everything was copied and verified")).chain(failures)
 }
 
@@ -28,7 +35,8 @@ mod tests {
     #[test]
     fn every_error_kind_has_its_own_row() {
         let rows: Vec<_> = codes().collect();
-        assert_eq!(rows.len(), ErrorKind::ALL.len() + 1);
+        // Success, and what vanished.
+        assert_eq!(rows.len(), ErrorKind::ALL.len() + 2);
         let distinct: HashSet<u8> = rows.iter().map(|(code, _)| *code).collect();
         assert_eq!(distinct.len(), rows.len(), "two kinds share an exit code: {rows:?}");
         for &kind in ErrorKind::ALL {

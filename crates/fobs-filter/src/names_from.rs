@@ -100,6 +100,8 @@ impl NamesFrom {
         let text = |name: &Name| names.get(name.index as usize).map_or(&b""[..], RelPath::as_bytes);
         sorted.sort_unstable_by(|one, other| order(text(one), text(other)));
         sorted.dedup_by(|one, other| text(one) == text(other));
+        // The top directory is always there.
+        sorted.iter_mut().for_each(|name| name.found = text(name).is_empty());
         for at in 1..sorted.len() {
             // Everything below a name follows it at once, so what is above is the one before or above that.
             let mut above = at as u32 - 1;

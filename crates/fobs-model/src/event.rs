@@ -107,6 +107,17 @@ pub struct FileError {
     pub message: String,
 }
 
+impl FileError {
+    /// What the message begins with of an entry that was listed and then gone. Both ends know it by this
+    /// (protocol 7.5).
+    pub const VANISHED: &str = "file has vanished: ";
+
+    /// Whether the entry was listed, and gone when it was to be read.
+    pub fn has_vanished(&self) -> bool {
+        self.message.starts_with(FileError::VANISHED)
+    }
+}
+
 /// A snapshot of a running transfer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]

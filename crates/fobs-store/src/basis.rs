@@ -1,5 +1,5 @@
-//! `--link-dest`: directories with earlier copies, whose unchanged files get one more name at the destination
-//! instead of being sent.
+//! `--link-dest` and its kin: directories with earlier copies, whose unchanged files get one more name at the
+//! destination instead of being sent, or are left out, or are what a delta is made of.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,10 @@ use fobs_model::options::sync::BASES_MAX;
 /// Most bytes of links that wait for the end of their directory; past it entries are sent.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// A directory of `--link-dest`.
+/// The options that name such directories, for messages.
+const OPTIONS: &str = "--link-dest, --compare-dest or --copy-dest";
+
+/// A directory of one of these options.
 #[derive(Debug, Clone)]
 pub struct Basis {
     /// Its path as a path of the request, without `..` where a root is served.
@@ -60,7 +63,7 @@ pub(super) fn open_all(
     directories: &[Vec<u8>],
 ) -> Result<Vec<Basis>> {
     if directories.len() > BASES_MAX {
-        let message = format!("--link-dest names more than {BASES_MAX} directories: give fewer");
+        let message = format!("{OPTIONS} name more than {BASES_MAX} directories: give fewer");
         return Err(Error::new(ErrorKind::Usage, message));
     }
     directories.iter().map(|directory| open(base, into, name, directory)).collect()
@@ -94,7 +97,7 @@ fn outside(directory: &[u8], option: &str) -> Error {
 }
 
 fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Result<Basis> {
-    let outside = || outside(directory, "--link-dest");
+    let outside = || outside(directory, OPTIONS);
     let joined = joined(into, directory);
     let plain = without_dots(&joined);
     let (path, opened) = match base {
@@ -117,7 +120,7 @@ fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Resu
         Ok(directory) => Ok(Some(View::new(Arc::new(directory), name.map(<[u8]>::to_vec)))),
         Err(Errno::NOENT) => Ok(None),
         Err(Errno::XDEV) => return Err(outside()),
-        Err(errno) => Err(Error::new(ErrorKind::Destination, sentence("use for --link-dest", &path, errno))),
+        Err(errno) => Err(Error::new(ErrorKind::Destination, sentence("compare with", &path, errno))),
     };
     Ok(Basis { path, opened })
 }

@@ -21,6 +21,8 @@ use fobs_model::name::{Component, ComponentBuf};
 pub(super) enum Place {
     /// Into this directory, under their own names.
     Into(OwnedFd),
+    /// Likewise, where it was made for this.
+    Made(OwnedFd),
     /// The one source becomes `name` in `directory`.
     As {
         /// The directory, open.
@@ -59,7 +61,9 @@ pub(super) fn resolve(
         Err(Errno::NOENT) => new_place(base, destination, shape)?,
         Err(errno) => return Err(refused(destination, errno)),
     };
-    let (Place::Into(directory) | Place::As { directory, .. }) = &place else { return Ok(place) };
+    let (Place::Into(directory) | Place::Made(directory) | Place::As { directory, .. }) = &place else {
+        return Ok(place);
+    };
     match at::may_write(directory) {
         Ok(()) => Ok(place),
         Err(errno) => Err(refused(destination, errno)),
@@ -149,10 +153,11 @@ fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Plac
     };
     // Mode by the umask, as mkdir does: no record has the mode of this directory.
     let made = match at::make_directory(&directory, name.as_component(), Mode::from_raw_mode(0o777)) {
-        Ok(()) | Err(Errno::EXIST) => base.open_place(destination, HOLD_DIRECTORY),
+        Ok(()) => base.open_place(destination, HOLD_DIRECTORY).map(Place::Made),
+        Err(Errno::EXIST) => base.open_place(destination, HOLD_DIRECTORY).map(Place::Into),
         Err(errno) => Err(errno),
     };
-    made.map(Place::Into).map_err(|errno| refused(destination, errno))
+    made.map_err(|errno| refused(destination, errno))
 }
 
 /// The parent directory, which must exist, and the last component.

@@ -39,6 +39,7 @@ mod clearance;
 mod compression;
 pub mod delta;
 mod destination;
+mod dirlinks;
 mod errno;
 pub mod expand;
 mod extraneous;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::select::filter_of;
 use super::walk::{means_contents, name_in_transfer};
-use fobs_filter::names_from::{Asked, NamesFrom, Passage};
+use fobs_filter::names_from::{Asked, NamesFrom, Passage, Standing};
 use fobs_filter::{Chain, NameKind, Side, path};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
@@ -21,6 +21,8 @@ pub(crate) struct Requested {
     /// First components that were named; `None` where the contents of a directory were, or where this side
     /// did not ask.
     sources: Option<HashSet<Vec<u8>>>,
+    /// Whether names come of which this side has asked for none: they are the sender's to choose.
+    is_any: bool,
     enters: Enter,
     /// Of a sync.
     rules: Option<Rules>,
@@ -41,6 +43,7 @@ impl Requested {
     pub(crate) fn anything() -> Requested {
         Requested {
             sources: None,
+            is_any: true,
             enters: Enter::All,
             rules: None,
             directory: Vec::new(),
@@ -52,7 +55,7 @@ impl Requested {
     pub(crate) fn of(sources: &[Vec<u8>], enters: Enter) -> Requested {
         let any_name = sources.iter().any(|source| means_contents(source));
         let sources = (!any_name).then(|| sources.iter().map(|source| name_in_transfer(source)).collect());
-        Requested { sources, enters, ..Requested::anything() }
+        Requested { sources, is_any: false, enters, ..Requested::anything() }
     }
 
     /// Of that, what a sync with these options lists.
@@ -77,6 +80,16 @@ impl Requested {
         }
         let Some(above) = self.passage_into(path::split(path).0) else { return false };
         path.is_empty() || self.passage(path, kind, above).is_some()
+    }
+
+    /// Whether a path was asked for by its name, and not as a part of something.
+    pub(crate) fn names(&self, path: &[u8]) -> bool {
+        let listed = self.rules.as_ref().and_then(|rules| rules.names.as_ref());
+        match (listed, &self.sources) {
+            (Some(names), _) => matches!(names.standing(path), Standing::Name(_)),
+            (None, Some(sources)) => sources.contains(path),
+            (None, None) => self.is_any,
+        }
     }
 
     /// How the entries of a directory may come, if they may.

@@ -27,6 +27,26 @@ pub(crate) enum Contents {
     Named,
 }
 
+/// Directories that are listed for what is named below them alone, and stay as they are.
+pub(crate) struct Implied(Option<NamesFrom>);
+
+impl Implied {
+    /// Those of a sync with these options; none but with `--no-implied-dirs`.
+    ///
+    /// # Errors
+    /// Names that the budget has no room for.
+    pub(crate) fn of(options: &Arc<SyncOptions>, budget: &MemoryBudget) -> Result<Implied> {
+        let is_asked = options.rules.leaves_implied;
+        Ok(Implied(if is_asked { NamesFrom::of(options, budget)? } else { None }))
+    }
+
+    /// Whether this is one of them.
+    pub(crate) fn has(&self, path: &[u8]) -> bool {
+        let names = self.0.as_ref().filter(|_| !path.is_empty());
+        names.is_some_and(|names| names.is_above(path) && !names.covers(path))
+    }
+}
+
 /// The choice of entries.
 pub(super) struct Selection {
     chain: Chain,
@@ -36,6 +56,7 @@ pub(super) struct Selection {
     /// With names, how the directories are listed that are entered.
     entered: Vec<Passage>,
     ignores_missing: bool,
+    tells_missing: bool,
 }
 
 impl Selection {
@@ -47,7 +68,8 @@ impl Selection {
         let names = NamesFrom::of(options, budget)?;
         let chain = Chain::within(filter_of(options)?, Side::Sender, top, budget)?;
         let ignores_missing = options.ignores_missing;
-        Ok(Selection { chain, enter: options.directories, names, entered: Vec::new(), ignores_missing })
+        let (enter, tells_missing) = (options.directories, options.deletes_missing);
+        Ok(Selection { chain, enter, names, entered: Vec::new(), ignores_missing, tells_missing })
     }
 
     /// Whether an entry is listed.
@@ -117,7 +139,7 @@ impl Selection {
     pub(super) fn pop_missing(&mut self) -> Option<Vec<u8>> {
         let missing = self.names.as_mut()?.pop_missing();
         // Each is taken off, so that none comes again.
-        missing.filter(|_| !self.ignores_missing)
+        missing.filter(|_| !self.ignores_missing || self.tells_missing)
     }
 }
 

@@ -136,8 +136,10 @@ impl Sink {
         }
         let may_repeat = spec.may_repeat();
         let place = resolve(&spec.base, &spec.destination, spec.shape, &spec.names, spec.above);
-        let (directory, name) = match place.map_err(|error| unseen(&spec, error))? {
-            Place::Into(directory) => (Arc::new(directory), None),
+        let place = place.map_err(|error| unseen(&spec, error))?;
+        let is_made = matches!(place, Place::Made(_));
+        let (directory, name) = match place {
+            Place::Into(directory) | Place::Made(directory) => (Arc::new(directory), None),
             Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),
             Place::Device(device) => {
                 let stream = Stream { writer: Box::new(device), used: false };
@@ -150,7 +152,7 @@ impl Sink {
         let (journal, alone) = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
         let naming = Naming::new(&spec.destination, name.is_some());
         let mut tree = Tree::new(directory, name, applier, spec.fsync, (journal, alone)).under(spec.terms);
-        tree.begin_from(before);
+        tree.begin_from(before, is_made);
         tree.keeps_backups_in(aside);
         if spec.preserve.hard_links {
             tree.keep_first_names(&spec.budget);

@@ -17,6 +17,7 @@ use self::matching::Matching;
 pub use self::range::{Part, changed};
 use self::reading::stream_meta;
 pub use self::removal::Removal;
+use self::spec::Usable;
 pub use self::spec::{FilledChunk, Known, Patch, SourceShape, SourceSpec, StartOverReason, StartedOver};
 use super::Item;
 use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
@@ -148,7 +149,7 @@ impl Source {
         let shape = shape_of(&spec.paths);
         let mut kept = spec.budget.charge(Keeps::Sources);
         kept.grow(spec.paths.iter().map(|path| SOURCE_COST + 4 * path.len()).sum())?;
-        let (usable, mut failures) = spec.usable_sources()?;
+        let Usable { named: usable, missing, directories, mut failures } = spec.usable_sources()?;
         // A directory of a sync lands in the destination, whether that exists or not.
         let has_directory = spec.sync.is_some() && usable.iter().any(Named::is_directory);
         let shape = match shape {
@@ -163,8 +164,12 @@ impl Source {
             walk.begin_with(std::mem::take(&mut failures));
             walk.select(Selection::new(options, &top, &spec.budget)?);
             walk.prunes = options.prune_empty;
+            if options.deletes_missing {
+                walk.tell_missing(missing);
+            }
         }
         let passed_over = walk.passed_over();
+        directories.iter().for_each(|path| passed_over.add_directory(path));
         let removes = spec.sync.as_ref().is_some_and(|options| options.removes_sources());
         if removes {
             walk.keep_origins();
@@ -394,6 +399,8 @@ impl Source {
             Entry::Failed(failure) => self.fail(failure, filled),
             // Opened above.
             Entry::Found { .. } => {}
+            // Of the listing alone.
+            Entry::Missing { .. } => {}
         }
         if let Some((path, origin)) = removable {
             self.leaves(&path, &origin);

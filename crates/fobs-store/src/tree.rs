@@ -24,11 +24,13 @@ use super::attributes::{Applier, Attributes, Made, ModeNow, Modes, Unkept, Unset
 use super::backups::{Aside, Backups};
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
+use super::dirlinks::Dirlinks;
 use super::held::Inode;
 use super::journal::{Health, Journal};
 use super::looked::Looked;
 pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
+use super::select::Implied;
 use super::temporary::{Names, Placed, TemporaryFile, Thing, is_made_here, place};
 use super::view::View;
 use fobs_filter::path;
@@ -107,10 +109,15 @@ pub(super) struct Tree {
     leaves_link_times: bool,
     /// Whether the top directory stays as it is.
     leaves_top: bool,
+    /// Directories that stay as they are, and the mask of those that are made.
+    implied: Option<(Implied, u32)>,
     /// What the top directory was given, which the end of the journal changes again.
     top_meta: Option<Meta>,
-    /// The top directory before the journal was made in it.
+    /// The top directory before the journal was made in it, and whether it was made for this transfer.
     before: Option<Meta>,
+    is_made: bool,
+    /// Links that stand for directories.
+    dirlinks: Option<Dirlinks>,
     /// On which terms it is stored.
     terms: Terms,
     /// Which files the first names of several are.
@@ -182,8 +189,11 @@ impl Tree {
             leaves_directory_times: false,
             leaves_link_times: false,
             leaves_top: false,
+            implied: None,
+            dirlinks: None,
             top_meta: None,
             before: None,
+            is_made: false,
             terms: Terms::default(),
             first_names: FirstNames::default(),
             entrances: None,
@@ -197,8 +207,8 @@ impl Tree {
     }
 
     /// Tells what the top directory was before the journal was made in it.
-    pub(super) fn begin_from(&mut self, before: Option<Meta>) {
-        self.before = before;
+    pub(super) fn begin_from(&mut self, before: Option<Meta>, is_made: bool) {
+        (self.before, self.is_made) = (before, is_made);
     }
 
     /// Stores as a sync does.
@@ -219,6 +229,7 @@ impl Tree {
         self.leaves_link_times = sync.rules.omit_link_times;
         self.leaves_top = sync.leaves_top();
         self.entrances = Some(Entrances::within(budget));
+        self.dirlinks = sync.rules.keeps_dirlinks.then(|| Dirlinks::within(budget));
     }
 
     /// Tells where backups go that do not lie beside their files.
@@ -293,7 +304,9 @@ impl Tree {
             Naming::Kept => None,
             Naming::First { name, .. } => Some(name.clone()),
         };
-        View::new(Arc::clone(&self.top), name).before(self.before).counting(&self.looked)
+        let view = View::new(Arc::clone(&self.top), name).before(self.before, self.is_made);
+        let view = view.counting(&self.looked);
+        view.through(self.dirlinks.clone())
     }
 
     /// Makes a symbolic link.
@@ -409,7 +422,9 @@ impl Tree {
         if path.split(|&byte| byte == b'/').any(is_journal) {
             return Err(named_as_ours(path));
         }
-        let Naming::First { seen, name } = &mut self.naming else { return Ok(Cow::Borrowed(path)) };
+        let Naming::First { seen, name } = &mut self.naming else {
+            return Ok(self.dirlinks.as_ref().map_or(Cow::Borrowed(path), |dirlinks| dirlinks.place(path)));
+        };
         match seen {
             _ if first.is_empty() => Err(protocol("contents come where one source was announced").into()),
             Some(seen) if seen != first => {

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::at;
 use super::at::open_beneath;
 use super::beneath::{HOLD_DIRECTORY, Links, meta};
+use super::dirlinks::Dirlinks;
 use super::looked::Looked;
 use super::record::Meta;
 use fobs_filter::path;
@@ -24,18 +25,53 @@ pub struct View {
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
     /// The top directory before this transfer.
     before: Option<Meta>,
+    is_made: bool,
     looked: Looked,
+    /// Links that stand for directories; none where no link does.
+    dirlinks: Option<Dirlinks>,
 }
 
 impl View {
     pub(super) fn new(top: Arc<OwnedFd>, name: Option<Vec<u8>>) -> View {
-        View { top, name, held: None, before: None, looked: Looked::default() }
+        View {
+            top,
+            name,
+            held: None,
+            before: None,
+            is_made: false,
+            looked: Looked::default(),
+            dirlinks: None,
+        }
     }
 
     /// The top directory as it was before the journal was made in it.
-    pub(super) fn before(mut self, before: Option<Meta>) -> View {
-        self.before = before;
+    pub(super) fn before(mut self, before: Option<Meta>, is_made: bool) -> View {
+        (self.before, self.is_made) = (before, is_made);
         self
+    }
+
+    /// Has links stand for directories, which it is told of.
+    pub(super) fn through(mut self, dirlinks: Option<Dirlinks>) -> View {
+        self.dirlinks = dirlinks.filter(|_| self.name.is_none());
+        self
+    }
+
+    /// From now on a path stands for the directory at `place`; false where that cannot be.
+    pub(super) fn leads(&self, path: &[u8], place: &[u8]) -> bool {
+        self.dirlinks.as_ref().is_some_and(|dirlinks| dirlinks.add(path, place))
+    }
+
+    /// Where a path is that lies behind a link which stands for a directory; `None` for one that does not.
+    pub(super) fn place_through_link(&self, path: &[u8]) -> Option<Vec<u8>> {
+        match self.dirlinks.as_ref()?.place(path) {
+            Cow::Owned(place) => Some(place),
+            Cow::Borrowed(_) => None,
+        }
+    }
+
+    /// Whether a link stands for what has this path by itself, or for a directory above it.
+    pub(super) fn is_led_to(&self, path: &[u8]) -> bool {
+        self.dirlinks.as_ref().is_some_and(|dirlinks| dirlinks.lead_to(path))
     }
 
     /// Counts with `looked` what is read of it.
@@ -54,6 +90,11 @@ impl View {
         &self.top
     }
 
+    /// Whether a path is the top directory, which was made for this transfer.
+    pub(super) fn is_made(&self, path: &[u8]) -> bool {
+        self.is_made && self.place(path).is_empty()
+    }
+
     /// Mode and time of what stands at a path, as they were before this transfer.
     pub(super) fn meta_before(&self, path: &[u8], stat: &Stat) -> Meta {
         let is_top = self.place(path).is_empty();
@@ -64,7 +105,7 @@ impl View {
     pub(super) fn place<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
         match &self.name {
             Some(name) => Cow::Owned([name, path::split_first(path).1].concat()),
-            None => Cow::Borrowed(path),
+            None => self.dirlinks.as_ref().map_or(Cow::Borrowed(path), |dirlinks| dirlinks.place(path)),
         }
     }
 

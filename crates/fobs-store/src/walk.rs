@@ -4,6 +4,7 @@
 mod entry;
 mod followed;
 mod following;
+mod missing;
 mod named;
 mod passed_over;
 mod search;
@@ -23,7 +24,7 @@ use super::own::is_own;
 use super::record::{Device, Meta};
 use super::select::Selection;
 use super::stamp::Stamp;
-use entry::{failed, found, no_attributes, not_regular, owner_in, read_link, special_kind};
+use entry::{failed, found, lost, no_attributes, not_regular, owner_in, read_link, special_kind};
 use fobs_filter::path::{PATH_LEN_MAX, show};
 use fobs_filter::{NameKind, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
@@ -90,6 +91,8 @@ pub(super) struct Walk {
     origins: Origins,
     /// Failures that come next.
     failures: VecDeque<FileError>,
+    /// Names that the receiver is told of because nothing has them; none where that is a failure.
+    missing: Option<VecDeque<Vec<u8>>>,
     /// Why the walk has ended early: what it said since does not count.
     broken: Option<Error>,
     budget: MemoryBudget,
@@ -97,6 +100,8 @@ pub(super) struct Walk {
     file_system: u64,
     /// The remaining sources, next first.
     named: std::vec::IntoIter<Named>,
+    /// The source directory's path in the request.
+    top: Vec<u8>,
     /// The source directory, while it is walked.
     root: Option<Arc<OwnedFd>>,
     /// Length of the prefix of [`Level::path`] before the path below `root`.
@@ -140,6 +145,8 @@ impl Walk {
             selection: None,
             origins: Origins::Dropped,
             failures: VecDeque::new(),
+            missing: None,
+            top: Vec::new(),
             broken: None,
             budget: budget.clone(),
             file_system: 0,
@@ -242,7 +249,7 @@ impl Walk {
                 });
                 Entry::Directory { path, meta, owner }
             }
-            Err(errno) => failed(&path, "read", errno),
+            Err(errno) => lost(&path, errno),
         }
     }
 
@@ -342,8 +349,7 @@ impl Iterator for Walk {
                 return Some(self.next_named(named));
             }
         }
-        let missing = self.selection.as_mut().and_then(Selection::pop_missing)?;
-        Some(failed(&missing, "read", Errno::NOENT))
+        self.next_missing()
     }
 }
 
@@ -387,7 +393,7 @@ impl Level {
         let stat = || at::stat(directory, Component::new(name)?);
         let file_type = match type_of(entry, stat) {
             Ok(file_type) => file_type,
-            Err(errno) => return Some(failed(&path, "read", errno)),
+            Err(errno) => return Some(lost(&path, errno)),
         };
         let following = search.following.filter(|_| file_type == FileType::Symlink);
         let followed = following.and_then(|it| Some((it, it.target(directory, name, &path)?)));
@@ -424,7 +430,7 @@ impl Level {
         }
         let stat = match stat() {
             Ok(stat) => stat,
-            Err(errno) => return Some(failed(&path, "read", errno)),
+            Err(errno) => return Some(lost(&path, errno)),
         };
         if let Some(first) = search.first_name(&stat, &path) {
             let origin = search.origins.of(&stat, later);
@@ -457,12 +463,12 @@ fn look(
     if let (FileType::RegularFile, None) = (file_type, later) {
         return match open_beneath(directory, name, READ_ONE, Mode::empty(), Links::Refuse) {
             Ok(file) => opened(path, file, collector),
-            Err(errno) => failed(&path, "read", errno),
+            Err(errno) => lost(&path, errno),
         };
     }
     let stat = match Component::new(name).map_err(Errno::from).and_then(|name| at::stat(directory, name)) {
         Ok(stat) => stat,
-        Err(errno) => return failed(&path, "read", errno),
+        Err(errno) => return lost(&path, errno),
     };
     let kept = collector.attributes_at(directory, name, &stat);
     let origin = search.origins.of(&stat, later);
@@ -474,9 +480,9 @@ fn look(
         Err(errno) => return no_attributes(&path, errno),
     };
     match (kind(&stat), special_kind(kind(&stat))) {
-        (FileType::Symlink, _) => match read_link(directory, name) {
+        (FileType::Symlink, _) => match read_link(directory, name, collector) {
             Ok(target) => Entry::Symlink { path, target, meta, attributes, origin },
-            Err(errno) => failed(&path, "read", errno),
+            Err(errno) => lost(&path, errno),
         },
         (_, Some(kind)) if search.lists_all || collector.preserve.keeps(kind) => {
             let device = if kind.is_device() {

@@ -127,7 +127,7 @@ pub(crate) fn kept_of(no_partial: bool, sync: Option<&SyncOptions>) -> Partial {
 }
 
 /// The sink of a sync that changes nothing, and of any other transfer.
-pub fn open_sink(spec: SinkSpec, sync: Option<&SyncOptions>) -> Result<Sink> {
+pub fn open_sink(spec: SinkSpec, sync: Option<&Arc<SyncOptions>>) -> Result<Sink> {
     match sync {
         Some(sync) if sync.dry_run => Sink::dry_run(&spec),
         Some(sync) => {

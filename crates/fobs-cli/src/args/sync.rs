@@ -26,6 +26,18 @@ as for fobs cp. SRC/ means the contents of SRC. An option of rsync that is not b
 /// What a `-h` alone stands for.
 pub const HELP_ALONE: &str = "help-of-letters";
 
+/// What follows the program's name in rsync's form, which programs read.
+const VERSION: &str = concat!(
+    " version ",
+    env!("CARGO_PKG_VERSION"),
+    "  protocol version 1\n\
+     Capabilities:\n    \
+     64-bit files, 64-bit inums, 64-bit timestamps, 64-bit long ints,\n    \
+     no socketpairs, symlinks, symtimes, hardlinks, hardlink-specials,\n    \
+     hardlink-symlinks, IPv6, no atimes, no batchfiles, inplace, append, ACLs,\n    \
+     xattrs, optional secluded-args, no iconv, prealloc, stop-at, no crtimes\n"
+);
+
 /// What was typed.
 #[derive(Debug)]
 pub struct SyncArgs(pub Line);
@@ -47,10 +59,14 @@ impl Args for SyncArgs {
             .after_help(SYNC_EXAMPLES)
             .args_override_self(true)
             // As rsync: its -h is about figures, and help only alone (`config::parse`).
-            .disable_help_flag(true);
+            .disable_help_flag(true)
+            .disable_version_flag(true);
         let help = Arg::new("help").long("help").action(ArgAction::Help).help("Print help, as -h alone does");
         let short = Arg::new("help-short").long(HELP_ALONE).action(ArgAction::HelpShort).hide(true);
-        Line::arguments(CommandName::Sync, command).args([help, short, locations()])
+        let version = Arg::new("version").short('V').long("version").action(ArgAction::Version);
+        let version = version.help("Print the version, and what rsync calls its capabilities");
+        let command = command.version(VERSION).display_name("fobs");
+        Line::arguments(CommandName::Sync, command).args([help, short, version, locations()])
     }
 
     fn augment_args_for_update(command: Command) -> Command {

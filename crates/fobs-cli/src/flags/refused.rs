@@ -4,27 +4,19 @@ use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Standing, Takes, Use};
 
 use super::Chosen;
 
-const NO_BASIS: &str = "files are compared with the destination and --link-dest only";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
 const NO_TIMES: &str = "only modification times are kept";
 const NO_BATCH: &str = "there are no batch files";
 
 /// Options that are refused.
 pub const REFUSED: &[Flag<Chosen>] = &[
-    refused("no-implied-dirs", "directories above a name are made as they are at the source").on(PLAIN),
     refused("insecure-links", "no path of a transfer follows a link"),
     refused_value("confine-root", "no path of a transfer leaves the destination"),
-    refused("munge-links", "symbolic links are copied as they are"),
-    refused("keep-dirlinks", "no path of a transfer follows a link").on(&[RSYNC.letter('K')]),
     refused("copy-devices", "devices are kept as devices (--devices)"),
     refused("write-devices", "devices are kept as devices (--devices)"),
     refused("atimes", NO_TIMES).on(&[RSYNC.letter('U')]),
-    refused("open-noatime", NO_TIMES),
     refused("crtimes", NO_TIMES).on(&[RSYNC.letter('N')]),
     refused("fake-super", "owners and devices are not stored as extended attributes"),
-    refused("delete-missing-args", "a source that is missing is an error"),
-    refused_value("compare-dest", NO_BASIS),
-    refused_value("copy-dest", NO_BASIS),
     refused_value("copy-as", "log in as that user"),
     refused_value("remote-option", "both sides have the same options").on(&[SYNC.letter('M')]),
     refused_value("password-file", NO_DAEMON),

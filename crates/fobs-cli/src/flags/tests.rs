@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use clap::Parser;
-use fobs::options::flag::{CommandName, Rank, Side, Standing, of_transfers};
+use fobs::options::flag::{About, CommandName, Rank, Side, Standing, of_transfers};
+use fobs::options::sync::SYNC2;
 
 use super::*;
 use crate::args::{Cli, Command};
@@ -145,7 +146,11 @@ fn an_option_names_the_feature_that_it_needs() {
             [(Side::Receiver, choices.receiver_features()), (Side::Sender, choices.sender_features())];
         for (side, features) in by_side {
             let needed: BTreeSet<_> = features.iter().map(|(feature, _)| *feature).collect();
-            let said = row.about().feature.filter(|_| row.about().side == side);
+            // Without a feature of its own an option of a transfer is of both ends.
+            let is_of = |about: &About| {
+                about.side == side || (about.side, about.feature) == (Side::Both, Some(SYNC2))
+            };
+            let said = row.about().feature.filter(|_| is_of(row.about()));
             assert_eq!(needed, said.into_iter().collect(), "{row:?}");
         }
     }
@@ -168,8 +173,8 @@ fn every_option_that_is_shown_changes_something() {
     for command in [CommandName::Cp, CommandName::Sync] {
         for row in shown(command) {
             let chosen = given(row);
-            // These two are what happens anyway.
-            let is_default = ["partial", "no-push-binary"].contains(&row.about().name);
+            // These are what happens anyway.
+            let is_default = ["partial", "no-push-binary", "implied-dirs"].contains(&row.about().name);
             assert_eq!(chosen != Chosen::default(), !is_default, "{row:?}");
         }
     }

@@ -10,7 +10,7 @@ mod steps;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use fobs::event::{EventSink, Outcome};
+use fobs::event::{EventSink, FileError, Outcome};
 use fobs::explain::Explanation;
 use fobs::{Error, ErrorKind};
 
@@ -82,7 +82,10 @@ pub fn complain(error: &Error) {
 /// The exit code of a copy with this outcome.
 pub fn exit_code(outcome: &Outcome) -> u8 {
     match outcome {
-        Ok(summary) if !summary.errors.is_empty() => ErrorKind::Partial.exit_code(),
+        Ok(summary) if !summary.errors.is_empty() => {
+            let all_gone = summary.errors.iter().all(FileError::has_vanished);
+            if all_gone { exit::VANISHED } else { ErrorKind::Partial.exit_code() }
+        }
         Ok(summary) if summary.deletions_left > 0 => ErrorKind::DeleteLimit.exit_code(),
         Ok(_) => exit::SUCCESS,
         Err(error) => error.kind.exit_code(),
@@ -118,6 +121,11 @@ mod tests {
     #[test]
     fn every_outcome_has_its_exit_code() {
         let failed = FileError { path: b"a".to_vec(), message: "gone".to_owned() };
+        let message = format!("{}'b'", FileError::VANISHED);
+        let vanished = FileError { path: b"b".to_vec(), message };
+        let with = |errors| Ok(Summary { errors, ..Summary::default() });
+        assert_eq!(exit_code(&with(vec![vanished.clone()])), 24);
+        assert_eq!(exit_code(&with(vec![vanished, failed.clone()])), 23);
         assert_eq!(exit_code(&Ok(Summary::default())), 0);
         let limited = Summary { deletions_left: 1, ..Summary::default() };
         assert_eq!(exit_code(&Ok(limited.clone())), 25);

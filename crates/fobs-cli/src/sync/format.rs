@@ -136,7 +136,8 @@ fn value(letter: u8, place: Place, human: u8, line: &Line<'_>, zone: &TimeZone) 
         b'i' => line.changes.as_bytes().to_vec(),
         b'n' => named(line.path, line.directory),
         b'L' => {
-            let arrow: &[u8] = if line.changes.starts_with('h') { b" => " } else { b" -> " };
+            // A link that is linked from an older tree leads where it did.
+            let arrow: &[u8] = if line.changes.starts_with("hf") { b" => " } else { b" -> " };
             match line.target {
                 Some(target) => [arrow, target].concat(),
                 None if place.width > 0 => b"    ".to_vec(),

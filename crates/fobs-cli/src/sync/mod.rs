@@ -4,6 +4,7 @@ mod figures;
 mod format;
 mod log;
 mod names;
+mod names_there;
 mod options;
 mod order;
 mod output;
@@ -98,7 +99,7 @@ impl Sync {
 
 fn resolved(args: &SyncArgs) -> Result<Sync> {
     resolve::refuse_mistyped(&args.paths)?;
-    let mut sync = options::resolve(args)?;
+    let (mut sync, below) = options::resolve(args)?;
     let (words, mut destination) = ends(args)?;
     let mut sources = words.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
     let mut options = resolve::transfer(&args.chosen)?;
@@ -113,7 +114,7 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
         sync.names = relative::names(&mut sources, words)?;
     }
     if sync.names.is_some() {
-        sources.iter_mut().for_each(contents);
+        sources.iter_mut().for_each(|source| contents(source, &below));
     }
     if is_here {
         here::served(&mut destination, &mut options)?;
@@ -165,19 +166,24 @@ fn with_shell(args: &SyncArgs, options: &mut TransferOptions) -> Result<()> {
     Ok(())
 }
 
-/// Names of `--files-from` are those below the source.
-fn contents(source: &mut Location) {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+/// Names of `--files-from` are those below the source, or below a directory of it.
+fn contents(source: &mut Location, below: &[u8]) {
+    use std::os::unix::ffi::OsStringExt;
+    let whole = |mut path: Vec<u8>| {
+        for more in [&b""[..], below] {
+            path.extend_from_slice(more);
+            if !path.ends_with(b"/") && !path.is_empty() {
+                path.push(b'/');
+            }
+        }
+        path
+    };
     match source {
-        Location::Local(path) if !path.as_os_str().as_bytes().ends_with(b"/") => {
-            let mut whole = std::mem::take(path).into_os_string().into_vec();
-            whole.push(b'/');
-            *path = std::ffi::OsString::from_vec(whole).into();
+        Location::Local(path) => {
+            *path = OsString::from_vec(whole(std::mem::take(path).into_os_string().into_vec())).into();
         }
-        Location::Remote(remote) if !remote.path.ends_with(b"/") && !remote.path.is_empty() => {
-            remote.path.push(b'/');
-        }
-        _ => {}
+        Location::Remote(remote) => remote.path = whole(std::mem::take(&mut remote.path)),
+        Location::Stdio => {}
     }
 }
 

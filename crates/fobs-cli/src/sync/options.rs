@@ -5,8 +5,10 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use fobs::filter::{Action, Filter, Separator};
-use fobs::options::sync::{BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, SyncOptions, SyncRules};
+use fobs::filter::{Action, Filter, FilterError, Separator};
+use fobs::options::sync::{
+    BASES_MAX, BasisUse, Compare, Delete, DeleteWhen, Delta, Enter, Present, SyncOptions, SyncRules,
+};
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
 use super::wording::Wording;
@@ -17,22 +19,29 @@ use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
 const CVS: &str = "RCS SCCS CVS CVS.adm RCSLOG cvslog.* tags TAGS .make.state .nse_depinfo *~ #* .#* ,* _$* *$ \
                    *.old *.bak *.BAK *.orig *.rej .del-* *.a *.olb *.o *.obj *.so *.exe *.Z *.elc *.ln core .svn/ \
                    .git/ .hg/ .bzr/";
+/// Why a list cannot be taken.
+const ONE_PLACE: &str =
+    "--files-from names paths that begin behind different '/./': give a list for each place";
+/// The rule for files of names that CVS leaves out.
+const CVS_FILES: &[u8] = b":nw- .cvsignore";
 /// Most characters of a refused name in a message.
 const NAME_SHOWN_MAX: usize = 200;
 /// Largest file of names or rules, bytes.
 const FILE_MAX: u64 = 256 << 20;
 
-/// Resolves the options of a sync; reads the files that they name.
+/// Resolves the options of a sync; reads the files that they name. With them comes where below the source the
+/// names of `--files-from` lie.
 ///
 /// # Errors
 /// `Usage` for options that are not built, do not go together or name files that cannot be read.
-pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
+pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
     if let Some(why) = &args.chosen.refused {
         return Err(usage(why.clone()));
     }
     let given = &args.chosen.sync;
     check(args)?;
-    let names = given.files_from.as_deref().map(|file| names_from(file, separator(given))).transpose()?;
+    let listed = given.files_from.as_deref().map(|file| names_from(args, file)).transpose()?;
+    let (names, below) = listed.map_or((None, Vec::new()), |(names, below)| (Some(names), below));
     let directories = entered(args, names.is_some());
     let delete = deletion(given, directories)?;
     let backup = backup_suffix(given)?;
@@ -48,11 +57,16 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
     }
     let choices = given.choices.clone();
     let lists = super::lists_only(args);
+    let delta = match (choices.basis_use, choices.delta) {
+        // Of what is there nothing is sent.
+        (BasisUse::Copied, Delta::Auto) => Delta::Always,
+        (_, delta) => delta,
+    };
     let mut preserve = Preserve { chmod: chmod(&given.chmod)?, ..choices.preserve };
     if given.drops_devices {
         (preserve.devices, preserve.specials) = (false, false);
     }
-    Ok(SyncOptions {
+    let options = SyncOptions {
         preserve: if lists { Preserve { modes: true, times: true, ..preserve } } else { preserve },
         dry_run: choices.dry_run || lists,
         directories,
@@ -73,9 +87,11 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
         delete,
         backup,
         backup_dir: aside,
+        delta,
         report: Wording::of(args, false).report(),
         ..choices
-    })
+    };
+    Ok((options, below))
 }
 
 /// Refuses what cannot be combined.
@@ -92,7 +108,8 @@ fn check(args: &SyncArgs) -> Result<()> {
         ));
     }
     if given.choices.link_dest.len() > BASES_MAX {
-        return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
+        let option = given.choices.basis_use.option();
+        return Err(usage(format!("{option} names more than {BASES_MAX} directories: give fewer")));
     }
     let modes = [given.delete_before, given.delete_during, given.delete_after];
     if modes.iter().filter(|on| **on).count() > 1 {
@@ -188,6 +205,11 @@ fn filter(given: &SyncWords) -> Result<Filter> {
     for (option, word) in &given.rules {
         let word = word.as_bytes();
         let added = match option {
+            // The two that stand for more.
+            RuleOption::Filter if word == b":C" => add_plain(&mut filter, CVS_FILES),
+            RuleOption::Filter if word == b"-C" => {
+                cvs_names().try_for_each(|rule| add_plain(&mut filter, &rule))
+            }
             RuleOption::Filter => filter.add_rule(word, &mut |name| read(Path::new(OsStr::from_bytes(name)))),
             RuleOption::Exclude => filter.add_pattern(Action::Exclude, word),
             RuleOption::Include => filter.add_pattern(Action::Include, word),
@@ -228,32 +250,61 @@ fn cvs_rules(filter: &mut Filter) -> Result<()> {
         .split(|byte| byte.is_ascii_whitespace())
         .chain(variable.as_bytes().split(|byte| byte.is_ascii_whitespace()));
     let theirs = words.filter(|word| !word.is_empty()).map(|word| [b"- ", word].concat());
-    let known = CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes());
-    let all = [b":nw- .cvsignore".to_vec()].into_iter().chain(known).chain(theirs);
-    for rule in all {
-        let added = filter.add_rule(&rule, &mut |_| Err(io::ErrorKind::Unsupported.into()));
-        added.map_err(|why| usage(format!("-C: {why}")))?;
-    }
-    Ok(())
+    let all = [CVS_FILES.to_vec()].into_iter().chain(cvs_names()).chain(theirs);
+    all.map(|rule| add_plain(filter, &rule).map_err(|why| usage(format!("-C: {why}")))).collect()
 }
 
-/// The names in a file of `--files-from`: relative, without `.` and empty components; `..` is refused.
-fn names_from(file: &Path, separator: Separator) -> Result<Vec<RelPath>> {
-    let text = named(file.as_os_str().as_bytes())?;
+/// The rules for what CVS leaves out.
+fn cvs_names() -> impl Iterator<Item = Vec<u8>> {
+    CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes())
+}
+
+/// Adds a rule that names no file.
+fn add_plain(filter: &mut Filter, rule: &[u8]) -> std::result::Result<(), FilterError> {
+    filter.add_rule(rule, &mut |_| Err(io::ErrorKind::Unsupported.into()))
+}
+
+/// The names in a file of `--files-from`: relative, without `.`, `..` and empty components.
+fn names_from(args: &SyncArgs, file: &Path) -> Result<(Vec<RelPath>, Vec<u8>)> {
+    let separator = separator(&args.chosen.sync);
+    let text = match super::names_there::read(args, file.as_os_str(), FILE_MAX)? {
+        Some(text) => text,
+        None => named(file.as_os_str().as_bytes())?,
+    };
     let lines = text.split(|&byte| match separator {
         Separator::Line => matches!(byte, b'\n' | b'\r'),
         Separator::Nul => byte == 0,
     });
-    let is_comment = |line: &[u8]| separator == Separator::Line && matches!(line, [b'#' | b';', ..]);
-    lines.filter(|line| !line.is_empty() && !is_comment(line)).map(name).collect()
+    let is_comment = |line: &[u8]| matches!(line, [b'#' | b';', ..]);
+    let mut below: Option<RelPath> = None;
+    let named = lines.filter(|line| !line.is_empty() && !is_comment(line)).map(|line| {
+        let (above, rest) = halves(line);
+        let above = name(above)?;
+        match &below {
+            Some(other) if *other != above => return Err(usage(ONE_PLACE)),
+            _ => below = Some(above),
+        }
+        name(rest)
+    });
+    let names = named.collect::<Result<Vec<_>>>()?;
+    Ok((names, below.map_or_else(Vec::new, |below| below.as_bytes().to_vec())))
+}
+
+/// What lies before and behind the first `/./` of a name: the paths at the destination begin behind it.
+fn halves(line: &[u8]) -> (&[u8], &[u8]) {
+    let at = line.windows(3).position(|part| part == b"/./");
+    at.map_or((&b""[..], line), |at| (&line[..at], &line[at + 3..]))
 }
 
 fn name(line: &[u8]) -> Result<RelPath> {
-    let parts: Vec<&[u8]> =
-        line.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
-    if parts.contains(&&b".."[..]) {
-        let shown = String::from_utf8_lossy(line);
-        return Err(usage(format!("--files-from names '{shown}': a name with '..' leaves the source")));
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in line.split(|&byte| byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            // As in rsync, what would lead above the source begins there.
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
     }
     RelPath::new(parts.join(&b'/')).map_err(|why| {
         let shown: String = String::from_utf8_lossy(line).chars().take(NAME_SHOWN_MAX).collect();

@@ -41,6 +41,8 @@ struct Printed {
     /// Lines of files that `--progress` prints once the file is there.
     waiting: HashMap<Vec<u8>, Vec<u8>>,
     has_begun: bool,
+    /// What comes behind the first line.
+    first: Vec<u8>,
     is_listed: bool,
     files: u64,
     began: Instant,
@@ -62,6 +64,7 @@ impl Lines {
             held: Held::default(),
             waiting: HashMap::new(),
             has_begun: false,
+            first: Vec::new(),
             is_listed: false,
             files: 0,
             began: Instant::now(),
@@ -93,6 +96,7 @@ impl Lines {
         if !std::mem::replace(&mut state.has_begun, true) {
             whole.extend(self.wording.header.iter().flat_map(|line| format!("{line}\n").into_bytes()));
         }
+        whole.append(&mut state.first);
         if std::mem::take(&mut state.columns) > 0 && !text.starts_with(b"\r") {
             whole.push(b'\n');
         }
@@ -106,6 +110,11 @@ impl Lines {
     fn changed(&self, line: &Line<'_>, logged: &Line<'_>, path: &[u8]) {
         let mut state = self.state();
         state.counts.add(line.changes, &line.facts);
+        if let Some(destination) = self.wording.destination.as_ref().filter(|_| path.is_empty())
+            && line.changes.starts_with("cd")
+        {
+            state.first = [b"created directory ", &destination[..], b"\n"].concat();
+        }
         if line.changes.chars().nth(1).is_some_and(|letter| self.wording.left_out.contains(&letter)) {
             let text = [b"skipping non-regular file \"", line.path, b"\""].concat();
             return self.put(&mut state, path, false, false, &text);

@@ -1,6 +1,6 @@
 //! What a sync says, as the options ask for it.
 
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use fobs::SymbolicLinks;
@@ -43,6 +43,8 @@ pub struct Wording {
     /// What stands before a path where the sender names it.
     pub above: Vec<u8>,
     pub keeps_groups: bool,
+    /// The destination, where it is said that it was made.
+    pub destination: Option<Vec<u8>>,
     pub log_file: Option<PathBuf>,
     pub log_format: Option<Format>,
 }
@@ -72,7 +74,9 @@ impl Wording {
             (false, true) => level("stats"),
             (false, false) => said.verbose.min(1),
         };
+        let says_made = (has_changes || names > 0) && !super::lists_only(args);
         Wording {
+            destination: says_made.then(|| destination(args)),
             all: given.itemize > 1 && has_changes || names > 1,
             lists: super::lists_only(args),
             shows_links: given.choices.preserve.links == SymbolicLinks::Kept,
@@ -122,6 +126,17 @@ impl Wording {
             Report::Nothing
         }
     }
+}
+
+/// The path of the destination, without what is at its end.
+fn destination(args: &SyncArgs) -> Vec<u8> {
+    let path = match args.paths.last().map(|last| location::parse(last)) {
+        Some(Ok(Location::Remote(remote))) => remote.path,
+        Some(Ok(Location::Local(path))) => path.into_os_string().into_vec(),
+        _ => Vec::new(),
+    };
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(path.len().min(1), |last| last + 1);
+    path[..end].to_vec()
 }
 
 fn left_out(args: &SyncArgs) -> Vec<char> {

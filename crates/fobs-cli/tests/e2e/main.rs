@@ -55,6 +55,7 @@ mod sync_hosts;
 mod sync_keeps;
 mod sync_lines;
 mod sync_links;
+mod sync_options;
 mod sync_places;
 mod sync_public;
 mod sync_sources;

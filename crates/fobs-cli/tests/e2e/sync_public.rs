@@ -364,7 +364,4 @@ pub const PUBLIC: &[&str] = &[
 ];
 
 /// Lines with another end, each with its reason.
-pub const APART: &[(&str, &str)] = &[
-    ("-rtlH -LK --safe-links", "-K is not built"),
-    ("-aX --numeric-ids --fake-super", "--fake-super is not built"),
-];
+pub const APART: &[(&str, &str)] = &[("-aX --numeric-ids --fake-super", "--fake-super is not built")];

@@ -352,3 +352,53 @@ fn progress_is_a_line_that_programs_read() {
         assert_eq!(text.contains("new\n\r"), per_file, "{text}");
     }
 }
+
+#[test]
+fn a_destination_that_is_made_is_said_as_by_rsync() {
+    if !is_installed() {
+        return;
+    }
+    let case = Case::new("a_destination_that_is_made_is_said_as_by_rsync");
+    let bench = Bench::open(&case);
+    let source = format!("{}/", source(&bench).display());
+    for (number, options) in [
+        "-ai",
+        "-av",
+        "-avn",
+        "-ain",
+        "-aq",
+        "-a --out-format=%n",
+        // As Ansible has it: what is linked, and what is made for it.
+        "-aHii --link-dest=../theirs1 --out-format='<<CHANGED>>%i %n%L'",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let at = |program: &str| format!("{}/{program}{number}/", bench.sshd.root.display());
+        let target = |program: &str| format!("{HOST}:{}", at(program));
+        let their_run = bench.rsync(&bench.line(options), &[&source], &target("theirs")).expect_success();
+        let our_run = bench.fobs(&bench.line(options), &[&source], &target("ours")).expect_success();
+        let ours: Vec<String> =
+            plain(&our_run.stdout).iter().map(|line| line.replace("/ours", "/theirs")).collect();
+        let found = difference(&ours, &plain(&their_run.stdout));
+        assert!(found.is_none(), "{options}: {}", found.unwrap_or_default());
+    }
+}
+
+#[test]
+fn the_version_has_the_form_of_rsyncs() {
+    let case = Case::new("the_version_has_the_form_of_rsyncs");
+    for letters in ["--version", "-V"] {
+        let done = case.run(case.fobs(Side::Client).args(["sync", letters])).expect_success();
+        let text = String::from_utf8(done.stdout).expect("text");
+        // As programs look for it.
+        let (first, rest) = text.split_once('\n').expect("lines");
+        assert!(
+            first.contains(concat!(" version ", env!("CARGO_PKG_VERSION"), "  protocol version ")),
+            "{first}"
+        );
+        let capabilities = rest.split_once("Capabilities:").expect("the list").1;
+        let all: Vec<&str> = capabilities.split(',').map(str::trim).collect();
+        assert!(["ACLs", "xattrs", "hardlinks", "append"].iter().all(|one| all.contains(one)), "{text}");
+    }
+}

@@ -131,6 +131,8 @@ impl Answerer {
     }
 
     fn answer(&mut self, row: &Row) -> Result<()> {
+        let stored = self.compare.as_stored(row);
+        let row = stored.as_ref();
         let ruling = self.compare.rule(row);
         let waits = self.compare.offers().is_some_and(|offers| offers.are_full());
         if waits || self.compare.is_slow(&ruling) {

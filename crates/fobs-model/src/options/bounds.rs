@@ -63,7 +63,8 @@ impl SyncOptions {
     /// `Usage`, with the option and what is possible.
     pub fn check(&self) -> Result<()> {
         if self.link_dest.len() > BASES_MAX {
-            return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
+            let option = self.basis_use.option();
+            return Err(usage(format!("{option} names more than {BASES_MAX} directories: give fewer")));
         }
         if self.delete.is_some() && self.directories == Enter::None {
             return Err(usage(

@@ -184,7 +184,10 @@ fn copying(applies: For, who: &Who, operator: u8, letter: u8, umask: u32) -> Cla
         b'g' => Whose::Group,
         _ => Whose::Others,
     };
-    let keep = if operator == b'=' { MODE_BITS & !(places * 7) } else { MODE_BITS };
+    // The bit above the permissions of each goes too, as in rsync.
+    let above = [(0o100, SETUID), (0o010, SETGID), (0o001, STICKY)];
+    let special = above.iter().filter(|(place, _)| places & place != 0).fold(0, |all, (_, bit)| all | bit);
+    let keep = if operator == b'=' { MODE_BITS & !(places * 7 | special) } else { MODE_BITS };
     let copied = Some(Copied { from, to, taken: operator == b'-' });
     Clause { applies, keep, set: 0, executing: Executing::Any, copied }
 }
@@ -255,7 +258,12 @@ mod tests {
             ("g=u", 0o640, 0o660, 0o660),
             ("o=g", 0o751, 0o755, 0o755),
             ("u=o", 0o751, 0o151, 0o151),
-            ("a=u", 0o2640, 0o2666, 0o2666),
+            ("a=u", 0o2640, 0o666, 0o666),
+            ("u=g", 0o4755, 0o555, 0o555),
+            ("g=u", 0o2755, 0o775, 0o775),
+            ("o=u", 0o1750, 0o757, 0o757),
+            ("ug=o", 0o7755, 0o1555, 0o1555),
+            ("g+u", 0o2640, 0o2660, 0o2660),
             ("=u", 0o751, 0o755, 0o755),
             ("g+u", 0o640, 0o660, 0o660),
             ("g-u", 0o751, 0o701, 0o701),

@@ -1,5 +1,7 @@
 //! What a transfer keeps of its entries beside their content.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::chmod::Chmod;
@@ -43,6 +45,13 @@ pub struct Preserve {
     /// Symbolic links that the sender follows.
     #[serde(skip_serializing_if = "Follow::is_none")]
     pub follow: Follow,
+    /// Files of the sources are read without a new access time (`--open-noatime`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub open_noatime: bool,
+    /// Targets of links are stored so that they lead nowhere, and read as they were before
+    /// (`--munge-links`); of the client alone, so it does not travel.
+    #[serde(skip)]
+    pub munge_links: bool,
     /// Changes to the modes that the sender sends.
     pub chmod: Chmod,
     /// Users that the sender sends in place of the entries' own (`--usermap`, `--chown`).
@@ -118,7 +127,24 @@ pub enum FileSystems {
     One,
 }
 
+/// What stands before a link's target that was stored so that it leads nowhere: a path below what is no
+/// directory, as rsync has it.
+const MUNGED: &[u8] = b"/rsyncd-munged/";
+
 impl Preserve {
+    /// A link's target as the sender sends it.
+    pub fn target_read(&self, target: Vec<u8>) -> Vec<u8> {
+        match target.strip_prefix(MUNGED).filter(|_| self.munge_links) {
+            Some(before) if !before.is_empty() => before.to_vec(),
+            _ => target,
+        }
+    }
+
+    /// A link's target as the receiver stores it.
+    pub fn target_stored<'t>(&self, target: &'t [u8]) -> Cow<'t, [u8]> {
+        if self.munge_links { Cow::Owned([MUNGED, target].concat()) } else { Cow::Borrowed(target) }
+    }
+
     /// What `cp -p` keeps, or `cp` without.
     pub fn as_cp(preserve: bool) -> Preserve {
         Preserve { modes: preserve, times: preserve, ..Preserve::default() }

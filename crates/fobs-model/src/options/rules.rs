@@ -41,6 +41,13 @@ pub struct SyncRules {
     /// A file that is there becomes executable as the source is, where modes are not kept (`-E`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub executability: bool,
+    /// Directories above a name that are not named themselves are left as they are, and made as any other
+    /// (`--no-implied-dirs`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leaves_implied: bool,
+    /// A link of the destination to a directory stands for it, where the source has a directory (`-K`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_dirlinks: bool,
 }
 
 /// The feature of a program that knows the rules of 0.3 (protocol 7.7).
@@ -64,6 +71,8 @@ impl SyncRules {
             safe_links,
             in_place,
             executability,
+            leaves_implied,
+            keeps_dirlinks,
         } = self;
         let needs = [
             (size_max.is_some(), (SYNC2, "--max-size")),
@@ -73,6 +82,8 @@ impl SyncRules {
             (*safe_links, (SYNC2, "--safe-links")),
             (*in_place, (SYNC2, "--inplace")),
             (*executability, (SYNC2, "--executability")),
+            (*keeps_dirlinks, (SYNC2, "--keep-dirlinks")),
+            (*leaves_implied, (SYNC2, "--no-implied-dirs")),
         ];
         needs.into_iter().filter(|(is_so, _)| *is_so).map(|(_, feature)| feature).collect()
     }

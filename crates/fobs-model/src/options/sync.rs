@@ -43,6 +43,9 @@ pub struct SyncOptions {
     /// being sent; at most [`BASES_MAX`].
     #[serde(with = "crate::bytes::list")]
     pub link_dest: Vec<Vec<u8>>,
+    /// What else these directories are for.
+    #[serde(skip_serializing_if = "BasisUse::is_linked")]
+    pub basis_use: BasisUse,
     /// Nothing is changed.
     pub dry_run: bool,
     /// Nothing but deletions is carried out: the first part of `--delete-before`.
@@ -55,6 +58,9 @@ pub struct SyncOptions {
     /// Sources that do not exist are no failures (`--ignore-missing-args`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignores_missing: bool,
+    /// They are deleted at the destination too (`--delete-missing-args`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deletes_missing: bool,
     /// Directories above the destination that do not exist are made (`--mkpath`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub make_path: bool,
@@ -75,12 +81,19 @@ impl SyncOptions {
         self.names.as_ref().is_some_and(|names| !names.iter().any(|name| name.is_empty()))
     }
 
+    /// Whether sources that do not exist are no failures.
+    pub fn may_miss(&self) -> bool {
+        self.ignores_missing || self.deletes_missing
+    }
+
     /// The features that a sender must have for this, beyond that of a sync, each with what needs it.
     pub fn sender_features(&self) -> Vec<(&'static str, &'static str)> {
         let needs = [
             (self.prune_empty, (SYNC2, "--prune-empty-dirs")),
             (self.ignores_missing, (SYNC2, "--ignore-missing-args")),
+            (self.deletes_missing, (SYNC2, "--delete-missing-args")),
             (self.preserve.follow != Follow::None, (SYNC2, "links that are followed")),
+            (self.preserve.open_noatime, (SYNC2, "--open-noatime")),
             (!self.preserve.users.is_empty(), (SYNC2, "--usermap and --chown")),
             (!self.preserve.groups.is_empty(), (SYNC2, "--groupmap and --chown")),
         ];
@@ -91,7 +104,9 @@ impl SyncOptions {
     pub fn receiver_features(&self) -> Vec<(&'static str, &'static str)> {
         let paths = self.make_path.then_some((SYNC2, "--mkpath"));
         let aside = self.backup_dir.as_ref().map(|_| (SYNC2, "--backup-dir"));
-        self.rules.features().into_iter().chain(paths).chain(aside).collect()
+        let missing = self.deletes_missing.then_some((SYNC2, "--delete-missing-args"));
+        let bases = (!self.basis_use.is_linked()).then(|| (SYNC2, self.basis_use.option()));
+        self.rules.features().into_iter().chain(paths).chain(aside).chain(missing).chain(bases).collect()
     }
 
     /// Whether directories can be sources.
@@ -102,6 +117,34 @@ impl SyncOptions {
     /// Whether this run removes sources.
     pub fn removes_sources(&self) -> bool {
         self.remove_source_files && !self.dry_run && !self.only_delete
+    }
+}
+
+/// What becomes of an entry that a directory of earlier copies has unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BasisUse {
+    /// It gets one more name (`--link-dest`).
+    #[default]
+    Linked,
+    /// It is left out, and what has its name at the destination is removed (`--compare-dest`).
+    LeftOut,
+    /// It is made of that one by a delta (`--copy-dest`).
+    Copied,
+}
+
+impl BasisUse {
+    /// The option that says so.
+    pub const fn option(self) -> &'static str {
+        match self {
+            BasisUse::Linked => "--link-dest",
+            BasisUse::LeftOut => "--compare-dest",
+            BasisUse::Copied => "--copy-dest",
+        }
+    }
+
+    fn is_linked(&self) -> bool {
+        *self == BasisUse::Linked
     }
 }
 

@@ -6,7 +6,7 @@ use crate::message::files::FileRequest;
 use crate::message::{
     ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
 };
-use crate::options::sync::{Absent, Compare, Present, SyncOptions, SyncRules};
+use crate::options::sync::{Absent, BasisUse, Compare, Present, SyncOptions, SyncRules};
 use crate::rights::Action;
 
 /// Actions at paths.
@@ -149,6 +149,7 @@ impl<'r> Needs<'r> {
             backup,
             backup_dir,
             link_dest,
+            basis_use,
             dry_run,
             only_delete,
             // The client removes what it has, once the server says that it is stored.
@@ -158,6 +159,7 @@ impl<'r> Needs<'r> {
             // Which entries the client sends; the server's part of it is about deletion.
             prune_empty: _,
             ignores_missing: _,
+            deletes_missing,
             directories: _,
             filter: _,
             names: _,
@@ -173,7 +175,10 @@ impl<'r> Needs<'r> {
         self.features.extend(sync.receiver_features());
         self.if_so(delete.is_some() || *only_delete, Action::Delete, "--delete");
         self.if_so(backup.is_some() || backup_dir.is_some(), Action::Rename, "--backup");
-        self.if_so(!link_dest.is_empty(), Action::Look, "--link-dest");
+        self.if_so(*deletes_missing, Action::Delete, "--delete-missing-args");
+        self.if_so(!link_dest.is_empty(), Action::Look, basis_use.option());
+        // What stands in the way of an entry that is left out goes.
+        self.if_so(*basis_use == BasisUse::LeftOut, Action::Delete, basis_use.option());
         self.if_so(*dry_run, Action::Look, "--dry-run");
         self.rules_here(rules);
     }
@@ -192,6 +197,8 @@ impl<'r> Needs<'r> {
             // How what may be replaced is replaced.
             in_place: _,
             executability: _,
+            leaves_implied: _,
+            keeps_dirlinks,
             // Of what is deleted, which is judged by itself.
             despite_errors: _,
             // Of times that are compared or set.
@@ -203,6 +210,7 @@ impl<'r> Needs<'r> {
         self.if_so(size_min.is_some(), Action::Look, "--min-size");
         self.if_so(*appends, Action::Look, "--append");
         self.if_so(*makes_way, Action::Delete, "--delete");
+        self.if_so(*keeps_dirlinks, Action::Look, "--keep-dirlinks");
         match compare {
             // Without a look at what is there, everything is sent.
             Compare::Time | Compare::Nothing => {}
@@ -227,10 +235,12 @@ impl<'r> Needs<'r> {
             remove_source_files,
             prune_empty: _,
             ignores_missing: _,
+            deletes_missing: _,
             delete: _,
             backup: _,
             backup_dir: _,
             link_dest: _,
+            basis_use: _,
             dry_run: _,
             only_delete: _,
             preserve,
@@ -255,6 +265,8 @@ impl<'r> Needs<'r> {
             safe_links: _,
             in_place: _,
             executability: _,
+            leaves_implied: _,
+            keeps_dirlinks: _,
             modify_window: _,
             omit_directory_times: _,
             omit_link_times: _,

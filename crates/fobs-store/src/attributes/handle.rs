@@ -109,7 +109,7 @@ impl Handle<'_> {
         done
     }
 
-    pub(super) fn set_times(self, times: &Timestamps) -> Result<(), Errno> {
+    pub(crate) fn set_times(self, times: &Timestamps) -> Result<(), Errno> {
         match self {
             Handle::Open(file) => {
                 #[cfg(test)]

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::at::{self, open_beneath};
-use crate::attributes::timestamps;
+use crate::attributes::{Handle, timestamps};
 use crate::beneath::{Base, HOLD_DIRECTORY, Links, kind, meta};
 use crate::destination::make_above;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -115,8 +115,33 @@ pub(super) fn copy(held: &OwnedFd, to: &OwnedFd, name: Component<'_>) -> std::re
             done
         }
         FileType::Symlink => at::symlink(&at::target_of_held(held)?, to, name),
+        FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => {
+            let mode = Mode::from_raw_mode(0o600);
+            at::make_node(to, name, kind(&stat), mode, stat.st_rdev)?;
+            let done = dress_node(to, name, &stat);
+            if done.is_err() {
+                // The first failure is the one that is reported.
+                let _ = at::unlink(to, name);
+            }
+            done
+        }
         _ => Err(Errno::XDEV),
     }
+}
+
+/// Gives a fifo, socket or device that was made the owner, mode and time of another one.
+fn dress_node(to: &OwnedFd, name: Component<'_>, stat: &rustix::fs::Stat) -> std::result::Result<(), Errno> {
+    let made = at::hold(to, name)?;
+    let is_it = fstat(&made).map(|found| (kind(&found), found.st_rdev));
+    if is_it != Ok((kind(stat), stat.st_rdev)) {
+        return Err(Errno::STALE);
+    }
+    let node = Handle::Held(made.as_fd());
+    if geteuid().is_root() {
+        node.set_owner(Some(stat.st_uid), Some(stat.st_gid))?;
+    }
+    node.set_mode(stat.st_mode & 0o7777)?;
+    node.set_times(&timestamps(meta(stat)))
 }
 
 #[cfg(test)]

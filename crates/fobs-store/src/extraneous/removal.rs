@@ -85,7 +85,8 @@ impl Extraneous {
                 left += 1;
                 continue;
             }
-            let deleted = if self.dry_run { Ok(true) } else { self.remove(&found) };
+            let stays = self.view.as_ref().is_some_and(|view| view.is_led_to(&found.path));
+            let deleted = if self.dry_run { Ok(!stays) } else { self.remove(&found) };
             match deleted {
                 // A backup that this sync made.
                 Ok(false) => {}
@@ -118,9 +119,13 @@ impl Extraneous {
         }
     }
 
-    /// Deletes it, or makes it its own backup; `false` for a backup that this sync made.
+    /// Deletes it, or makes it its own backup; `false` for a backup that this sync made, and for what stays.
     fn remove(&mut self, found: &Found) -> Result<bool, Errno> {
         let Some(view) = &mut self.view else { return Ok(true) };
+        if view.is_led_to(&found.path) {
+            // It has another name among the sources.
+            return Ok(false);
+        }
         let place = view.place(&found.path).into_owned();
         let (parent, name) = path::split_name(&place)?;
         let directory = view.hold(parent)?;

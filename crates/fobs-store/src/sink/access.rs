@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::kept::Linkable;
+use super::outcome::current_umask;
 use super::{Later, Sink, Target};
 use crate::backups::Backups;
 use crate::clearance::{Clearances, Gate};
@@ -114,9 +115,12 @@ impl Sink {
     }
 
     /// Stores as a sync does.
-    pub fn follow(&mut self, sync: &SyncOptions) {
+    pub fn follow(&mut self, sync: &Arc<SyncOptions>) {
         if let Target::Tree(tree) = &mut self.target {
             tree.follow(sync, &self.budget);
+            if sync.rules.leaves_implied {
+                tree.leave_implied(sync, &self.budget, current_umask());
+            }
         }
     }
 

@@ -139,6 +139,7 @@ impl Sink {
             }
             Record::Symlink { path, target, meta } => {
                 self.root.symlink(path, target);
+                let target = &*self.agreed.target_stored(target);
                 let made =
                     self.target.tree().and_then(|tree| tree.symlink(cleared, target, meta, attributes));
                 self.others.links += self.made(made, path, events)?;

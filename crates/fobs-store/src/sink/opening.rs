@@ -20,7 +20,9 @@ impl Sink {
     /// `Destination` where nothing could be stored.
     pub fn dry_run(spec: &SinkSpec) -> Result<Sink> {
         let (view, name) = match look(&spec.base, &spec.destination, spec.shape)? {
-            Some(Place::Into(directory)) => (Some(View::new(Arc::new(directory), None)), None),
+            Some(Place::Into(directory) | Place::Made(directory)) => {
+                (Some(View::new(Arc::new(directory), None)), None)
+            }
             Some(Place::As { directory, name }) => {
                 (Some(View::new(Arc::new(directory), Some(name.as_bytes().to_vec()))), Some(name))
             }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::Source;
 use crate::attributes::Preserve;
 use crate::beneath::Base;
-use crate::walk::{Named, NamedLinks, Unusable};
+use crate::walk::{Named, NamedLinks, Unusable, name_in_transfer};
 use crate::{FileDone, Item};
+use fobs_filter::path;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
@@ -105,11 +106,21 @@ pub struct Known {
     pub scan_complete: bool,
 }
 
+/// The sources of a request.
+#[derive(Default)]
+pub(super) struct Usable {
+    pub(super) named: Vec<Named>,
+    /// Names of those that may be missing, and are.
+    pub(super) missing: Vec<Vec<u8>>,
+    /// Directories, where a sync enters none.
+    pub(super) directories: Vec<Vec<u8>>,
+    pub(super) failures: Vec<FileError>,
+}
+
 impl SourceSpec {
-    /// The sources that can be used, and what is wrong with the others; an error if there is none.
-    pub(super) fn usable_sources(&mut self) -> Result<(Vec<Named>, Vec<FileError>)> {
-        let mut usable = Vec::new();
-        let mut failures = Vec::new();
+    /// The sources that can be used, and what becomes of the others; an error if there is none.
+    pub(super) fn usable_sources(&mut self) -> Result<Usable> {
+        let Usable { mut named, mut missing, mut directories, mut failures } = Usable::default();
         let mut first_kind = ErrorKind::NoSource;
         let follows_all = self.preserve.follow == Follow::All;
         let links = match &self.sync {
@@ -118,12 +129,17 @@ impl SourceSpec {
         };
         // Names lead through directories that are not entered.
         let recursive = self.recursive || self.sync.as_ref().is_some_and(|options| options.names.is_some());
-        let ignores_missing = self.sync.as_ref().is_some_and(|options| options.ignores_missing);
+        let ignores_missing = self.sync.as_ref().is_some_and(|options| options.may_miss());
         let is_named = !self.paths.is_empty();
         for path in std::mem::take(&mut self.paths) {
-            match Named::look(&self.base, path, recursive, links) {
-                Ok(named) => usable.push(named),
-                Err((Unusable::Missing, _)) if ignores_missing => {}
+            let name = name_in_transfer(&path);
+            match Named::look(&self.base, path.clone(), recursive, links) {
+                // As rsync.
+                Err((Unusable::NeedsRecursive, _)) if self.sync.is_some() => directories.push(path),
+                Ok(usable) => named.push(usable),
+                Err((Unusable::Missing, _)) if ignores_missing => {
+                    missing.extend((!name.is_empty() && path::check(&name).is_ok()).then_some(name));
+                }
                 Err((why, failure)) => {
                     if failures.is_empty() {
                         first_kind = match why {
@@ -136,7 +152,8 @@ impl SourceSpec {
                 }
             }
         }
-        if usable.is_empty() && !(ignores_missing && is_named && failures.is_empty()) {
+        let may_be_none = is_named && failures.is_empty() && (ignores_missing || !directories.is_empty());
+        if named.is_empty() && !may_be_none {
             let message = match &failures[..] {
                 [] => "no source was named; name at least one".to_owned(),
                 [only] => only.message.clone(),
@@ -144,7 +161,7 @@ impl SourceSpec {
             };
             return Err(Error::new(first_kind, message));
         }
-        Ok((usable, failures))
+        Ok(Usable { named, missing, directories, failures })
     }
 }
 

@@ -29,7 +29,7 @@ fn item(entry: &Entry, changes: Changes) -> Option<Item> {
         Entry::Hardlink { path, first, .. } => (path, ItemKind::File, Some(first.clone())),
         Entry::Symlink { path, target, .. } => (path, ItemKind::Symlink, Some(target.clone())),
         Entry::Special { path, kind, .. } => (path, ItemKind::of_special(*kind), None),
-        Entry::Directory { .. } | Entry::Failed(_) => return None,
+        Entry::Directory { .. } | Entry::Missing { .. } | Entry::Failed(_) => return None,
     };
     let facts = entry.facts(!changes.is_significant());
     Some(Item { path: path.clone(), kind, changes, target, facts })

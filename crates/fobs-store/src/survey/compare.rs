@@ -4,6 +4,7 @@ mod directory;
 mod moved;
 mod offering;
 
+use std::borrow::Cow;
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 
@@ -112,7 +113,7 @@ impl Compare {
         let notices = match sink.terms().sight {
             Sight::Own => vec![UNSEEN.to_owned()],
             Sight::Whole if options.only_delete => Vec::new(),
-            Sight::Whole => missing_bases(sink),
+            Sight::Whole => missing_bases(sink, options.basis_use),
         };
         let target = Target::new(sink, options.clone(), privileges)?;
         let mut compare = Compare::new(sink, Rules::default());
@@ -172,13 +173,27 @@ impl Compare {
         if self.terms.sight == Sight::Own {
             return;
         }
-        let Some(extraneous) = self.target.as_mut().and_then(Target::take_extraneous) else { return };
+        let Some(target) = &mut self.target else { return };
+        target.delete_missing(report);
+        let Some(extraneous) = target.take_extraneous() else { return };
         match extraneous.when() {
             None => {}
             Some(DeleteWhen::Before | DeleteWhen::During) => extraneous.carry_out(report),
             Some(DeleteWhen::After) => {
                 *self.later.lock().unwrap_or_else(PoisonError::into_inner) = Some(extraneous);
             }
+        }
+    }
+
+    /// A row with its link's target as it is stored.
+    pub fn as_stored<'r>(&self, row: &'r Row) -> Cow<'r, Row> {
+        let preserve = self.target.as_ref().map(|target| &target.options.preserve);
+        match (&row.kind, preserve.filter(|it| it.munge_links)) {
+            (RowKind::Symlink { target }, Some(preserve)) => {
+                let target = preserve.target_stored(target).into_owned();
+                Cow::Owned(Row { kind: RowKind::Symlink { target }, ..row.clone() })
+            }
+            _ => Cow::Borrowed(row),
         }
     }
 
@@ -278,6 +293,15 @@ impl Compare {
         if !self.requested.includes(&row.path, kind) || row.path.split(|&byte| byte == b'/').any(is_journal) {
             return Some(Decision::Failed(format!("'{}' was not asked for", show(&row.path))));
         }
+        // Where a link of this side leads, too: a sender may have made it earlier.
+        let place = self.view.as_ref().and_then(|view| view.place_through_link(&row.path));
+        if place.is_some_and(|place| !self.requested.includes(&place, kind)) {
+            let shown = show(&row.path);
+            return Some(Decision::Failed(format!("'{shown}' lies behind a link in what was not asked for")));
+        }
+        if row.kind == RowKind::Missing && !self.requested.names(&row.path) {
+            return Some(Decision::Failed(format!("'{}' was not asked for by its name", show(&row.path))));
+        }
         let RowKind::Hardlink { first } = &row.kind else { return None };
         let listed = self.listed.as_ref().and_then(|listed| listed.get(first));
         if let (Some(target), Some(listed)) = (&mut self.target, listed)
@@ -302,6 +326,10 @@ impl Compare {
     fn decided(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Choice {
         let Ruling { plan, mut changes } = ruling;
         if let (Plan::Sync, Some(target)) = (&plan, &mut self.target) {
+            if row.kind == RowKind::Directory {
+                let requested = &mut self.requested;
+                target.look_through(&row.path, |place| requested.includes(place, NameKind::Directory));
+            }
             let lookup = |history: &mut History| history.lookup(&row.path, &row.identity);
             let held = match row.kind {
                 RowKind::File => self.history.as_mut().map_or(Held::Nothing, lookup),

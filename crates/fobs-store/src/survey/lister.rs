@@ -235,6 +235,7 @@ fn row(entry: &Entry, form: ListingForm, collector: &Collector, looked: &Looked)
         }
         Entry::Found { path, meta, identity, .. } => (path, RowKind::File, *meta, Some(*identity)),
         Entry::File { path, meta, input, .. } => (path, RowKind::File, *meta, input.identity()),
+        Entry::Missing { path } => (path, RowKind::Missing, Meta::default(), None),
         Entry::Failed(failure) => (&failure.path, RowKind::Failed, Meta::default(), None),
     };
     let checksum = match (entry, form.checksums) {

@@ -71,6 +71,8 @@ pub enum RowKind {
     /// A directory is complete in the object, and the listing has not all that is in it: what else the
     /// destination has there stays. Only for a receiver with the feature "parts".
     PartEnd,
+    /// A name that was asked for does not exist at the source and is to be deleted (`--delete-missing-args`).
+    Missing,
 }
 
 impl Row {
@@ -87,7 +89,7 @@ impl Row {
         match &self.kind {
             RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd | RowKind::Failed => Ok(()),
             _ if self.path.is_empty() => Err("a file or link has no name"),
-            RowKind::File | RowKind::Special { .. } => Ok(()),
+            RowKind::File | RowKind::Special { .. } | RowKind::Missing => Ok(()),
             RowKind::Symlink { target } => match target.len() {
                 1..=PATH_LEN_MAX if !target.contains(&0) => Ok(()),
                 _ => Err("a symbolic link's target is empty, too long or has a NUL byte in it"),

@@ -2,16 +2,18 @@
 //! metadata of what stays, and removes what is in the way.
 
 mod bases;
+mod dirlinks;
 mod dress;
 mod look;
+mod missing;
 mod said;
 mod stays;
 
 use std::collections::HashSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::choice::{Changes, Choice, Decision};
@@ -19,18 +21,18 @@ use super::itemize::Update;
 use super::listed_names::Left;
 use super::row::{Row, RowKind};
 use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
-use crate::at::open_beneath;
 use crate::attributes::{
     Applier, Attributes, Collector, Handle, Keeping, MODE_BITS, ModeNow, Modes, SymbolicLinks, executable_as,
     timestamps, while_writable,
 };
 use crate::backups::Backups;
-use crate::beneath::{Links, kind, sentence};
+use crate::beneath::{kind, sentence};
 use crate::extraneous::{Deleted, Extraneous, Scheme};
 use crate::held::{Inode, Movable, is_shared, is_trusted, is_unchanged};
 use crate::journal::{Doubt, Health, Held};
 use crate::own::without_mark;
 use crate::record::Meta;
+use crate::select::Implied;
 use crate::sink::{Durability, Sink};
 use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
@@ -38,14 +40,15 @@ use crate::walk::leads_out;
 use crate::{Item, at};
 pub(super) use bases::missing_bases;
 use bases::{Bases, FromBasis};
+use dirlinks::{not_followed, through_links};
 use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
-use fobs_model::name::Component;
 use fobs_model::options::sync::{Compare, SyncOptions};
 use fobs_model::options::{Overwrite, Privileges};
-use look::{checksum_in, look, look_at_end};
+use look::{checksum_in, is_empty, look, look_at_end};
+use missing::Missing;
 use said::item;
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
@@ -74,6 +77,10 @@ pub(super) struct Target {
     left: Option<Left>,
     first_names: FirstNames,
     entrances: Option<Entrances>,
+    implied: Implied,
+    missing: Missing,
+    /// Where the link leads that has the next directory's name (`-K`), or why it is not followed.
+    led: Result<Option<Vec<u8>>, String>,
     /// Files that an earlier run stored and the device may not have kept.
     doubt: Option<Doubt>,
     health: Health,
@@ -126,10 +133,12 @@ impl Target {
     ) -> Result<Target, Error> {
         let doubt = sink.doubt();
         let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
+        let view = through_links(view, &options, budget);
         let (backups_kept, may_repeat, suffix) = (backups.clone(), sink.may_repeat(), sink.suffix());
         let scheme = Scheme { options: &options, backups: backups_kept, may_repeat, suffix };
         let deletes = options.delete.is_some() || options.rules.makes_way;
         let extraneous = deletes.then(|| Extraneous::new(view.clone(), scheme, budget)).transpose()?;
+        let implied = Implied::of(&options, budget)?;
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
         let (times, executability) = (preserve.times, options.rules.executability);
@@ -150,6 +159,9 @@ impl Target {
             left: None,
             first_names: sink.first_names(),
             entrances: sink.entrances(),
+            implied,
+            missing: Missing::within(budget),
+            led: Ok(None),
             doubt,
             health: sink.health(),
         })
@@ -190,6 +202,7 @@ impl Target {
                 }
                 Decision::Send.into()
             }
+            RowKind::Missing => self.note_missing(row).into(),
             _ => self.entry(row, held),
         }
     }
@@ -213,6 +226,7 @@ impl Target {
             extraneous.see(&row.path);
         }
         let outside = self.left_out();
+        let entered = self.through_link(&row.path);
         let found = if outside { None } else { self.look(&row.path, None) };
         let (before, stat) = found.unzip();
         let (action, _) =
@@ -220,7 +234,11 @@ impl Target {
         let left_out = outside || action == Action::LeaveOut;
         let is_there = before.as_ref().is_some_and(|there| there.kind == ThereKind::Directory);
         let mut decision = if left_out || self.is_dry() { Decision::Skip } else { Decision::Send };
-        if decision == Decision::Send && before.is_some() && !is_there {
+        if let Err(why) = entered {
+            decision = Decision::Failed(why);
+        } else if self.implied.has(&row.path) && before.is_some() && !is_there {
+            decision = Decision::Failed(not_followed(&row.path));
+        } else if decision == Decision::Send && before.is_some() && !is_there {
             // A directory cannot replace anything: it makes way first.
             if let Err(errno) = self.unlink(&row.path) {
                 decision = self.failed("make way for", &row.path, errno);
@@ -259,6 +277,9 @@ impl Target {
         if let (Some(view), Some(before)) = (&mut self.view, &mut before) {
             look_at_end(view, &self.collector, &row.path, row.attributes.as_ref(), before);
         }
+        if self.view.as_ref().is_some_and(|view| view.is_made(&row.path)) {
+            before = None;
+        }
         let (_, mut changes) =
             self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
         if before.as_ref().is_none_or(|before| before.kind != ThereKind::Directory)
@@ -266,7 +287,7 @@ impl Target {
         {
             changes = from_basis;
         }
-        if row.path.is_empty() && self.options.leaves_top() {
+        if row.path.is_empty() && self.options.leaves_top() || self.implied.has(&row.path) {
             changes = Changes::default();
         }
         let decision = if self.is_dry() { Decision::Skip } else { Decision::Send };
@@ -320,6 +341,7 @@ impl Target {
                 let changes = Changes::BASIS.by(Update::Hardlink);
                 return Choice { decision: self.linked(), changes };
             }
+            FromBasis::LeftOut => return self.left_to_basis(row, stat.is_some()).into(),
             FromBasis::Begins(from_basis) => changes = from_basis,
             FromBasis::No => {}
         }
@@ -437,18 +459,6 @@ impl Target {
             errno => self.said("make way for", path, errno),
         })
     }
-}
-
-/// `NOTEMPTY` if a directory has entries.
-fn is_empty(parent: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let directory = open_beneath(parent, name.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
-    for entry in fs::Dir::new(directory)? {
-        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
-            return Err(Errno::NOTEMPTY);
-        }
-    }
-    Ok(())
 }
 
 pub(super) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {

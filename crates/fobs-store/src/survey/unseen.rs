@@ -23,6 +23,7 @@ impl Target {
                 }
                 _ => sent(Decision::Send, Update::Transfer),
             },
+            RowKind::Missing => Decision::Skip.into(),
             _ if !self.keeps(row) => Decision::Skip.into(),
             _ if past.is_some_and(|past| past.has_stored(&row.path)) => self.stays(row).into(),
             RowKind::Hardlink { .. } => sent(Decision::Send, Update::Hardlink),

@@ -61,6 +61,8 @@ struct Chosen {
     present: Present,
     absent: Absent,
     dry_run: bool,
+    deletes_missing: bool,
+    keeps_dirlinks: bool,
 }
 
 impl Chosen {
@@ -82,6 +84,8 @@ impl Chosen {
             },
             absent: if one_of(4) { Absent::LeftOut } else { Absent::Made },
             dry_run: one_of(10),
+            deletes_missing: one_of(2),
+            keeps_dirlinks: one_of(2),
         }
     }
 
@@ -112,8 +116,10 @@ impl Chosen {
             names: self.lists.then(|| names.to_vec()),
             delete: self.deletes.then(Delete::default),
             dry_run: self.dry_run,
+            deletes_missing: self.deletes_missing,
             ..SyncOptions::default()
         };
+        options.rules.keeps_dirlinks = self.keeps_dirlinks;
         (options.rules.present, options.rules.absent) = (self.present, self.absent);
         Arc::new(options)
     }
@@ -146,7 +152,10 @@ impl Chosen {
             // A deletion is the user's own choice, but never of what is left out or not in the list; and what
             // may be replaced makes way for a directory.
             let makes_way = self.present != Present::Left && before.is_some_and(|it| it.kind != 'd');
-            let may = (self.deletes || (makes_way && path != UNNAMED)) && self.asks_for(path);
+            // What the server says it does not have, by its name in the list.
+            let is_named = self.lists && ["a", "d/f", "l", "h"].contains(&path);
+            let is_missing = self.deletes_missing && is_named;
+            let may = (self.deletes || is_missing || makes_way && path != UNNAMED) && self.asks_for(path);
             return (!may).then_some("it was removed");
         };
         if path == UNNAMED {
@@ -209,7 +218,19 @@ fn set_time(path: &Path, seconds: i64) {
 /// The trees of one user and one server.
 fn world() -> World {
     let world = World::new();
-    for path in ["a", "b", "newer", "d/f", "d/new", "d/sub/g", ".bashrc", "keep/evil", "x_secret", "d/x_2"] {
+    for path in [
+        "a",
+        "b",
+        "newer",
+        "d/f",
+        "d/new",
+        "d/sub/g",
+        ".bashrc",
+        "keep/evil",
+        "x_secret",
+        "d/x_2",
+        "led/private",
+    ] {
         world.write(path, EVIL);
     }
     symlink("a", world.from("l")).expect("a link");
@@ -224,6 +245,8 @@ fn world() -> World {
         set_time(&path, 1_000);
     }
     set_mode(&world.to("keep"), 0o700);
+    // A link that an earlier run may have brought.
+    symlink("keep", world.to("led")).expect("a link");
     set_time(&world.to("newer"), 4_000_000_000);
     world
 }
@@ -246,8 +269,9 @@ fn invented(rng: &mut Rng, evil: &[Row]) -> Row {
     let pick = |rng: &mut Rng| PATHS[rng.range(0, PATHS.len() as u64 - 1) as usize].as_bytes().to_vec();
     let mut row = evil[rng.range(0, evil.len() as u64 - 1) as usize].clone();
     row.meta = META;
-    match rng.range(0, 7) {
+    match rng.range(0, 8) {
         0 | 1 => {}
+        8 => (row.path, row.kind) = (pick(rng), RowKind::Missing),
         7 => (row.path, row.kind) = (pick(rng), RowKind::PartEnd),
         2 | 3 => row.path = pick(rng),
         4 => (row.path, row.kind) = (pick(rng), RowKind::Symlink { target: b"/etc/passwd".to_vec() }),
@@ -302,7 +326,7 @@ fn sent(row: &Row) -> Vec<u8> {
             let (kind, device) = (SpecialKind::Fifo, Device::default());
             chunk_of(&[Record::Special { path, kind, device, meta: META }], b"")
         }
-        RowKind::Failed => chunk_of(&[Record::Failed { path, reason: "gone" }], b""),
+        RowKind::Failed | RowKind::Missing => chunk_of(&[Record::Failed { path, reason: "gone" }], b""),
     }
 }
 
@@ -424,6 +448,8 @@ fn what_is_asked_for_and_left_out_is_missed() {
         deletes: false,
         present: Present::Updated,
         absent: Absent::Made,
+        deletes_missing: false,
+        keeps_dirlinks: false,
         dry_run: false,
     };
     let rows = listing(&world, Some(&chosen.options()), &chosen.preserve());

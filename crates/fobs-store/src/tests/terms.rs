@@ -4,6 +4,7 @@ use fobs_model::options::Preserve;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
@@ -126,7 +127,7 @@ fn neither_backups_nor_other_programs_files_are_used() {
         let mut sink = open_with(&world, terms, Preserve::default());
         assert!(sink.adoptions().is_none());
         let backup = BackupSuffix::new(b"~".to_vec()).ok();
-        sink.follow(&SyncOptions { backup, ..SyncOptions::default() });
+        sink.follow(&Arc::new(SyncOptions { backup, ..SyncOptions::default() }));
         failures(&mut sink, &file(b"file"), b"evil");
         drop(sink);
         assert_eq!(names(&world.to("")), ["dir", "file", "link"]);

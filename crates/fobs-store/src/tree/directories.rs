@@ -56,7 +56,7 @@ impl Tree {
                     return Ok((LevelState::LeftUnfinished { allowed }, place, inode));
                 }
                 let stays = self.leaves_top && place.is_empty();
-                let restores = if stays { None } else { self.make_writable(&existing) };
+                let restores = if stays { None } else { self.make_writable(path, &existing) };
                 Ok((LevelState::Existing { restores }, place, inode))
             }
             Err(errno @ Errno::NOTDIR) => {
@@ -110,9 +110,10 @@ impl Tree {
 
     /// Makes a directory writable that an earlier copy left read-only: with `-p`, where its mode is set at
     /// its end, and in a sync, which returns the mode that it is to have again.
-    fn make_writable(&self, directory: &OwnedFd) -> Option<u32> {
+    fn make_writable(&self, path: &[u8], directory: &OwnedFd) -> Option<u32> {
         let mode = fs::fstat(directory).ok()?.st_mode & 0o7777;
-        let keeps_mode = matches!(self.applier.keeping.modes, Modes::Ordinary { .. });
+        let is_ordinary = matches!(self.applier.keeping.modes, Modes::Ordinary { .. });
+        let keeps_mode = is_ordinary || self.mask_of_implied(path).is_some();
         let is_wanted = if keeps_mode {
             self.applier.preserve.unkept == Unkept::LeftOut && at::may_write(directory) == Err(Errno::ACCESS)
         } else {
@@ -141,9 +142,11 @@ impl Tree {
         if self.leaves_top && path.is_empty() {
             return Ok(());
         }
+        let implied = self.mask_of_implied(path);
         let mode_now = match (level.state, self.applier.keeping.modes) {
             (LevelState::Skipped, _) => return Err(Trouble::Skipped),
             (LevelState::Existing { .. }, _) if self.terms.overwrite == Overwrite::Refuse => return Ok(()),
+            (LevelState::Existing { restores: None }, _) if implied.is_some() => return Ok(()),
             (LevelState::Existing { restores: None }, Modes::Ordinary { .. })
                 if !self.applier.keeping.times && attributes.is_none() =>
             {
@@ -164,7 +167,15 @@ impl Tree {
         if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
             self.top_meta = Some(meta);
         }
-        let set = if self.leaves_directory_times {
+        let set = if let Some(umask) = implied {
+            match mode_now {
+                ModeNow::Made(made) => open_handle(&directory)
+                    .set_mode(made.inherited | 0o777 & !umask)
+                    .map_err(|errno| self.trouble("set the mode of", path, errno))?,
+                ModeNow::Unknown | ModeNow::Stays => {}
+            }
+            Ok(())
+        } else if self.leaves_directory_times {
             self.applier.dress_without_time(open_handle(&directory), mode_now, meta, attributes)
         } else {
             self.applier.dress(open_handle(&directory), mode_now, meta, attributes)
@@ -175,5 +186,15 @@ impl Tree {
                 .map_err(|errno| self.trouble("set the mode of", path, errno))?;
         }
         set.map_err(|unset| self.not_set(&unset, path))
+    }
+
+    /// From now on directories above names stay as they are, or are made with this mask.
+    pub(crate) fn leave_implied(&mut self, sync: &Arc<SyncOptions>, budget: &MemoryBudget, umask: u32) {
+        // The survey has no room for the names either, and ends the session.
+        self.implied = Implied::of(sync, budget).ok().map(|implied| (implied, umask));
+    }
+
+    fn mask_of_implied(&self, path: &[u8]) -> Option<u32> {
+        self.implied.as_ref().filter(|(implied, _)| implied.has(path)).map(|(_, umask)| *umask)
     }
 }

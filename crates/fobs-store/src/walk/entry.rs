@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, FileType, Mode};
+use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::following::Following;
@@ -74,6 +74,10 @@ pub(crate) enum Entry {
         first: Vec<u8>,
         origin: MaybeOrigin,
     },
+    /// A name that was asked for and does not exist, where the receiver is to delete it.
+    Missing {
+        path: Vec<u8>,
+    },
     Failed(FileError),
 }
 
@@ -86,7 +90,9 @@ impl Entry {
             | Entry::File { attributes, .. }
             | Entry::Found { attributes, .. }
             | Entry::Special { attributes, .. } => attributes.as_deref(),
-            Entry::Directory { .. } | Entry::Hardlink { .. } | Entry::Failed(_) => None,
+            Entry::Directory { .. } | Entry::Hardlink { .. } | Entry::Missing { .. } | Entry::Failed(_) => {
+                None
+            }
         }
     }
 
@@ -99,7 +105,8 @@ impl Entry {
             | Entry::File { path, .. }
             | Entry::Found { path, .. }
             | Entry::Special { path, .. }
-            | Entry::Hardlink { path, .. } => path,
+            | Entry::Hardlink { path, .. }
+            | Entry::Missing { path } => path,
             Entry::Failed(failure) => &failure.path,
         }
     }
@@ -116,7 +123,7 @@ impl Entry {
                 (Meta { mtime_s: identity.mtime_s, ..*meta }, FILE, identity.size)
             }
             Entry::Special { meta, kind, .. } => (*meta, type_bits(*kind), 0),
-            Entry::Hardlink { .. } | Entry::Failed(_) => (Meta::default(), FILE, 0),
+            Entry::Hardlink { .. } | Entry::Missing { .. } | Entry::Failed(_) => (Meta::default(), FILE, 0),
         };
         facts(meta, bits, size, self.attributes(), unchanged)
     }
@@ -128,9 +135,8 @@ impl Entry {
             | Entry::Found { origin, .. }
             | Entry::Special { origin, .. }
             | Entry::Hardlink { origin, .. } => origin.as_deref(),
-            Entry::Directory { .. } | Entry::DirectoryEnd { .. } | Entry::File { .. } | Entry::Failed(_) => {
-                None
-            }
+            Entry::Directory { .. } | Entry::DirectoryEnd { .. } | Entry::File { .. } => None,
+            Entry::Missing { .. } | Entry::Failed(_) => None,
         }
     }
 }
@@ -199,17 +205,23 @@ impl Unopened {
 
     /// Opens the file; `path` is its path within the transfer. The entry is a `File` or `Failed`.
     pub(crate) fn open(&self, path: Vec<u8>, collector: &Collector) -> Entry {
-        let file = match self {
-            Unopened::Named(base, named) => base.open(named, READ),
-            Unopened::Followed(following) => following.base.open(&following.place(&path), READ),
+        let open = |with: OFlags| match self {
+            Unopened::Named(base, named) => base.open(named, READ | with),
+            Unopened::Followed(following) => following.base.open(&following.place(&path), READ | with),
             Unopened::Below(root, prefix_len) => {
                 let below = path.get(*prefix_len..).unwrap_or_default();
-                open_beneath(root, below, READ_ONE, Mode::empty(), Links::Refuse)
+                open_beneath(root, below, READ_ONE | with, Mode::empty(), Links::Refuse)
             }
+        };
+        let untouched = collector.preserve.open_noatime.then(|| open(OFlags::NOATIME));
+        let file = match untouched {
+            // Only a file's owner and root may read it so.
+            None | Some(Err(Errno::PERM)) => open(OFlags::empty()),
+            Some(file) => file,
         };
         match file {
             Ok(file) => opened(path, file, collector),
-            Err(errno) => failed(&path, "read", errno),
+            Err(errno) => lost(&path, errno),
         }
     }
 }
@@ -228,8 +240,12 @@ pub(super) fn special_kind(file_type: FileType) -> Option<SpecialKind> {
     }
 }
 
-pub(super) fn read_link(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
-    let target = at::read_link(directory, Component::new(name)?)?;
+pub(super) fn read_link(
+    directory: BorrowedFd<'_>,
+    name: &[u8],
+    collector: &Collector,
+) -> Result<Vec<u8>, Errno> {
+    let target = collector.preserve.target_read(at::read_link(directory, Component::new(name)?)?);
     match target.len() {
         1..=PATH_LEN_MAX => Ok(target),
         _ => Err(Errno::NAMETOOLONG),
@@ -287,6 +303,15 @@ pub(super) fn no_attributes(path: &[u8], errno: Errno) -> Entry {
         }
         _ => failed(path, "read the attributes of", errno),
     }
+}
+
+/// The entry of something that was found, and cannot be read now.
+pub(super) fn lost(path: &[u8], errno: Errno) -> Entry {
+    if errno != Errno::NOENT {
+        return failed(path, "read", errno);
+    }
+    let message = format!("{}'{}'", FileError::VANISHED, show(path));
+    Entry::Failed(FileError { path: path.to_vec(), message })
 }
 
 pub(super) fn failed(path: &[u8], what: &str, errno: Errno) -> Entry {

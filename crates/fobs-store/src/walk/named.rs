@@ -33,7 +33,7 @@ pub(crate) struct Named {
 pub(super) enum NamedKind {
     File,
     Directory,
-    /// A symbolic link that is a source itself, not what it leads to.
+    /// A symbolic link that is a source itself, not what it leads to; a device, fifo or socket.
     Link,
 }
 
@@ -95,6 +95,7 @@ impl Walk {
                 self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
                 self.root = Some(Arc::new(root));
                 self.following = Following::below(self.collector.preserve.follow, &self.base, &path, &name);
+                self.top = path;
                 self.enter(name)
             }
             Err(errno) => failed(errno),
@@ -140,6 +141,10 @@ impl Named {
             FileType::Directory => {
                 let message = format!("'{}' is a directory; give -r to copy it", show(&path));
                 return fail(Unusable::NeedsRecursive, message);
+            }
+            // Of a sync, which lists it; it is not opened.
+            _ if links == NamedLinks::Themselves && path::check(&name).is_ok() => {
+                return Ok(Named { name, path, kind: NamedKind::Link });
             }
             _ => return fail(Unusable::Other, not_regular(&path)),
         };

@@ -1,4 +1,5 @@
-//! What a walk leaves out because it is ours: said, so that nobody misses it in silence.
+//! What a walk leaves out because it is ours, and sources that are directories where none is entered: said,
+//! so that nobody misses it in silence.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,33 +14,58 @@ pub(crate) struct PassedOver(Arc<Mutex<Found>>);
 
 #[derive(Debug, Default)]
 struct Found {
+    ours: Names,
+    directories: Names,
+}
+
+/// Names of one kind.
+#[derive(Debug, Default)]
+struct Names {
     first: Vec<Vec<u8>>,
     count: u64,
 }
 
+impl Names {
+    fn add(&mut self, path: &[u8]) {
+        self.count += 1;
+        if self.first.len() < NAMED_MAX {
+            self.first.push(path.to_vec());
+        }
+    }
+
+    /// The names, for a sentence; `None` if there are none.
+    fn named(&self) -> Option<String> {
+        let names: Vec<String> = self.first.iter().map(|path| format!("'{}'", show(path))).collect();
+        let more = match self.count - names.len() as u64 {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        (self.count > 0).then(|| format!("{}{more}", names.join(", ")))
+    }
+}
+
 impl PassedOver {
     pub(super) fn add(&self, path: &[u8]) {
-        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        found.count += 1;
-        if found.first.len() < NAMED_MAX {
-            found.first.push(path.to_vec());
-        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).ours.add(path);
+    }
+
+    /// A source is a directory, and none is entered.
+    pub(crate) fn add_directory(&self, path: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).directories.add(path);
     }
 
     /// A sentence about all of them; `None` if there are none.
     pub(crate) fn sentence(&self) -> Option<String> {
         let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let names: Vec<String> = found.first.iter().map(|path| format!("'{}'", show(path))).collect();
-        let more = match found.count - names.len() as u64 {
-            0 => String::new(),
-            count => format!(" and {count} more"),
-        };
-        (found.count > 0).then(|| {
+        let ours = found.ours.named().map(|names| {
             format!(
-                "left out, because they are journals or unfinished files of fobs: {}{more}; remove old ones with fobs clean",
-                names.join(", ")
+                "left out, because they are journals or unfinished files of fobs: {names}; remove old ones with fobs clean"
             )
-        })
+        });
+        let directories = found.directories.named();
+        let directories = directories.map(|names| format!("skipping directory {names}: give -r to copy it"));
+        let all: Vec<String> = directories.into_iter().chain(ours).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 }
 
@@ -57,5 +83,8 @@ mod tests {
         }
         let told = passed_over.sentence().expect("a sentence");
         assert!(told.contains("'a', 'b\\n', 'c' and 2 more"), "{told}");
+        passed_over.add_directory(b"src/");
+        let told = passed_over.sentence().expect("a sentence");
+        assert!(told.starts_with("skipping directory 'src/': give -r") && told.contains("2 more"), "{told}");
     }
 }

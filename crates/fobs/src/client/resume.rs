@@ -73,7 +73,7 @@ pub(super) fn open_sink(
         },
         budget: MemoryBudget::default(),
     };
-    let mut sink = session::open_sink(spec, options.sync.as_deref())?;
+    let mut sink = session::open_sink(spec, options.sync.as_ref())?;
     sink.expect(paths, if options.recursive { Enter::All } else { Enter::None });
     Ok(sink)
 }

@@ -42,7 +42,7 @@ pub(super) fn push_sink(
         holder: peer.description.clone(),
         budget: budget.clone(),
     };
-    open_sink(spec, open.sync.as_deref())
+    open_sink(spec, open.sync.as_ref())
 }
 
 /// What a pull asks for.

@@ -86,9 +86,8 @@ fn rules_keep_their_order_across_options() {
 #[test]
 fn options_that_are_not_built_are_refused_by_name() {
     for (words, name, why) in [
-        ("--compare-dest=x", "--compare-dest is not built: ", "--link-dest only"),
         ("--write-batch=x", "--write-batch is not built: ", "batch files"),
-        ("-aK", "--keep-dirlinks (-K) is not built: ", "follows a link"),
+        ("--copy-devices", "--copy-devices is not built: ", "kept as devices"),
         ("-aRU", "--atimes (-U) is not built: ", "only modification times"),
         ("--daemon", "--daemon is not built: ", "fobs serve"),
     ] {
@@ -129,4 +128,12 @@ fn bandwidths_are_those_of_rsync() {
         assert_eq!(size(text), Ok(expected), "{text}");
     }
     assert!(size("1Mbit").is_err() && size("-1").is_err());
+}
+
+#[test]
+fn a_run_cannot_end_before_it_begins() {
+    for (time, is_taken) in [("2001-02-03T04:05", false), ("2001/02/03", false), ("2h", true)] {
+        let words = ["fobs", "sync", "--stop-at", time, "a", "b:"];
+        assert_eq!(Cli::try_parse_from(words).is_ok(), is_taken, "{time}");
+    }
 }

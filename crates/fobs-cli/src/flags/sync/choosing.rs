@@ -22,6 +22,10 @@ pub const CHOOSING: &[Row] = &[
     Row::switch("relative", |it, on| it.sync.relative = on)
         .help("Keep the whole paths of the sources, or what follows /./ in them")
         .on(&[RSYNC.letter('R')]),
+    Row::switch("implied-dirs", |it, on| it.sync.choices.rules.leaves_implied = !on)
+        .help("With --no-implied-dirs: leave directories above a name as they are at the destination")
+        .also(&["i-d"])
+        .on(&[RSYNC]),
     Row::switch("dirs", |it, on| it.sync.directories = if on { Directories::On } else { Directories::Off })
         .help("Transfer directories without recursing")
         .on(&[RSYNC.letter('d')]),
@@ -124,6 +128,11 @@ pub const LEAVING: &[Row] = &[
         .on(&[RSYNC.letter('k')])
         .side(Side::Sender)
         .feature(SYNC2),
+    Row::switch("keep-dirlinks", |it, on| it.sync.choices.rules.keeps_dirlinks = on)
+        .help("Store into a directory of the destination that a link of its own leads to, in place of the link")
+        .on(&[RSYNC.letter('K')])
+        .side(Side::Receiver)
+        .feature(SYNC2),
     Row::switch("copy-unsafe-links", |it, on| follow(it, on, Follow::LeadingOut))
         .help("Copy what symbolic links lead to that lead out of the tree")
         .on(&[RSYNC])
@@ -133,6 +142,19 @@ pub const LEAVING: &[Row] = &[
         .help("Leave out symbolic links that lead out of the tree")
         .on(&[RSYNC])
         .side(Side::Receiver)
+        .feature(SYNC2),
+    Row::switch("open-noatime", |it, on| it.sync.choices.preserve.open_noatime = on)
+        .help("Read the sources without giving them a new access time, where their owner or root does")
+        .on(&[RSYNC])
+        .side(Side::Sender)
+        .feature(SYNC2),
+    Row::switch("munge-links", |it, on| it.sync.choices.preserve.munge_links = on)
+        .help("Pulled links are stored so that they lead nowhere; pushed ones are sent as they were before that")
+        .on(&[RSYNC]),
+    Row::switch("delete-missing-args", |it, on| it.sync.choices.deletes_missing = on)
+        .help("A source or a name of --files-from that does not exist is deleted at the destination")
+        .on(&[RSYNC])
+        .side(Side::Both)
         .feature(SYNC2),
     Row::switch("ignore-missing-args", |it, on| it.sync.choices.ignores_missing = on)
         .help("A source or a name of --files-from that does not exist is no failure")

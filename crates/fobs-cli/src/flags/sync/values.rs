@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use fobs::AccountMap;
 use fobs::options::Carrier;
 use fobs::options::flag::{Flag, Names, RSYNC, SYNC, Side, Takes};
-use fobs::options::sync::{Delta, SYNC2};
+use fobs::options::sync::{BasisUse, Delta, SYNC2};
 
 use super::RuleOption;
 use crate::flags::words::{before_rsync, remote_shell};
@@ -67,17 +67,37 @@ fn deltas() -> Vec<(&'static str, &'static str)> {
 /// The others.
 pub const VALUES: &[Row] = &[
     Row::new("files-from", "FILE", Takes::Path(Names::File, |it, file| it.sync.files_from = Some(file)))
-        .help("Read the names to transfer, below the one source, from FILE ('-': standard input)")
+        .help(
+            "Read the names to transfer, below the one source, from FILE ('-': standard input), or host:FILE",
+        )
         .on(ONE_RUN),
     Row::new(
         "link-dest",
         "DIR",
-        Takes::Words(Names::Directory, |it, directory| {
-            it.sync.choices.link_dest.push(directory.into_vec());
-        }),
+        Takes::Words(Names::Directory, |it, directory| basis(it, BasisUse::Linked, directory)),
     )
     .help("Link what is unchanged from DIR, relative to the destination, instead of sending it; repeatable")
-    .on(ONE_RUN),
+    .on(ONE_RUN)
+    .conflicts(&["compare-dest", "copy-dest"]),
+    Row::new(
+        "compare-dest",
+        "DIR",
+        Takes::Words(Names::Directory, |it, directory| basis(it, BasisUse::LeftOut, directory)),
+    )
+    .help("Leave out what is unchanged in DIR, relative to the destination; repeatable")
+    .on(ONE_RUN)
+    .conflicts(&["copy-dest"])
+    .side(Side::Receiver)
+    .feature(SYNC2),
+    Row::new(
+        "copy-dest",
+        "DIR",
+        Takes::Words(Names::Directory, |it, directory| basis(it, BasisUse::Copied, directory)),
+    )
+    .help("Make what is new of the files in DIR, relative to the destination, by deltas; repeatable")
+    .on(ONE_RUN)
+    .side(Side::Receiver)
+    .feature(SYNC2),
     Row::new(
         "delta",
         "WHEN",
@@ -182,7 +202,11 @@ pub const VALUES: &[Row] = &[
         "stop-at",
         "TIME",
         Takes::Form(|it, text| {
-            it.sync.stop_at = Some(parse_deadline(&text.replace('/', "-"))?);
+            let at = parse_deadline(&text.replace('/', "-"))?;
+            if at <= SystemTime::now() {
+                return Err(format!("{text:?} is past: give a time to come"));
+            }
+            it.sync.stop_at = Some(at);
             Ok(())
         }),
     )
@@ -271,6 +295,11 @@ pub const VALUES: &[Row] = &[
 ];
 
 const ONE_RUN: &[fobs::options::flag::Use] = &[SYNC.of_one_run()];
+
+fn basis(it: &mut Chosen, basis_use: BasisUse, directory: OsString) {
+    it.sync.choices.basis_use = basis_use;
+    it.sync.choices.link_dest.push(directory.into_vec());
+}
 
 fn add(it: &mut Chosen, option: RuleOption, word: OsString) {
     it.sync.rules.push((option, word));

@@ -28,6 +28,7 @@ struct Play {
 const PUSH: &str = "push: `fobs cp`";
 const DELETE: &str = "push with `--delete`";
 const LOOK: &str = "push with `--link-dest`";
+const COMPARE_DEST: &str = "push with `--compare-dest`";
 const PULL: &str = "pull: files";
 
 fn play(
@@ -108,6 +109,10 @@ fn pushes() -> Vec<Play> {
         sync(PUSH, "sync --inplace", "", |sync| sync.rules.in_place = true),
         sync(PUSH, "sync -E", "", |sync| sync.rules.executability = true),
         sync(LOOK, "sync --link-dest", "--link-dest", |sync| sync.link_dest = vec![b"older".to_vec()]),
+        sync(COMPARE_DEST, "sync --compare-dest", "--compare-dest", |sync| {
+            sync.link_dest = vec![b"older".to_vec()];
+            sync.basis_use = fobs_model::options::sync::BasisUse::LeftOut;
+        }),
         sync(LOOK, "sync -n", "--dry-run", |sync| sync.dry_run = true),
         sync(LOOK, "sync -n -ii", "--dry-run", |sync| (sync.dry_run, sync.report) = (true, Report::All)),
         sync(LOOK, "sync -u", "--update", |sync| sync.rules.present = Present::UpdatedUnlessNewer),

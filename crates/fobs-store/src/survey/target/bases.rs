@@ -1,4 +1,5 @@
-//! `--link-dest` in a sync's decisions: which entries get one more name instead of being sent.
+//! `--link-dest` and its kin in a sync's decisions: which entries get one more name instead of being sent, or
+//! are left out.
 
 use std::os::fd::OwnedFd;
 
@@ -12,11 +13,14 @@ use crate::held::{Movable, is_shared, is_trusted};
 use crate::identity::Identity;
 use crate::sink::Sink;
 use crate::survey::choice::{Changes, Decision};
+use crate::survey::itemize::Update;
+use crate::survey::listed_names::Left;
 use crate::survey::row::{Row, RowKind};
 use crate::survey::sync::{Decide, Fit, There, Wanted, same_type};
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
+use fobs_model::options::sync::BasisUse;
 
 /// The directories that exist, and where links wait.
 pub(in crate::survey) struct Bases {
@@ -34,12 +38,13 @@ impl Bases {
 }
 
 /// A sentence for each directory that does not exist: as before the first of many backups.
-pub(in crate::survey) fn missing_bases(sink: &Sink) -> Vec<String> {
+pub(in crate::survey) fn missing_bases(sink: &Sink, basis_use: BasisUse) -> Vec<String> {
     let missing = sink.bases().iter().filter(|basis| basis.exists() == Ok(false));
     let sentence = |path: &[u8]| {
         format!(
-            "'{}' for --link-dest does not exist at the destination: nothing is linked from it",
-            show(path)
+            "'{}' for {} does not exist at the destination: nothing there is the same",
+            show(path),
+            basis_use.option()
         )
     };
     missing.map(|basis| sentence(&basis.path)).collect()
@@ -49,6 +54,8 @@ pub(in crate::survey) fn missing_bases(sink: &Sink) -> Vec<String> {
 pub(super) enum FromBasis {
     /// All of it: it is linked.
     Linked,
+    /// All of it: it is left out.
+    LeftOut,
     /// Nothing of that name is at the destination, and this is what differs from one of theirs.
     Begins(Changes),
     /// Nothing that counts.
@@ -60,7 +67,9 @@ impl Target {
     pub(super) fn in_basis(&mut self, row: &Row, wanted: &Wanted<'_>, there: Option<&There>) -> FromBasis {
         let is_file = row.kind == RowKind::File;
         // As rsync: a file is looked for even if there is something, anything else is not.
-        if self.bases.views.is_empty() || (there.is_some() && !is_file) {
+        let basis_use = self.options.basis_use;
+        let is_looked_for = there.is_none() || is_file && basis_use != BasisUse::Copied;
+        if self.bases.views.is_empty() || !is_looked_for {
             return FromBasis::No;
         }
         // What is of another type makes way.
@@ -70,7 +79,10 @@ impl Target {
         for index in 0..self.bases.views.len() {
             let Some((basis, stat)) = self.look_in(index, row, wanted) else { continue };
             let (fit, changes) = self.options.rules.compare_basis(wanted, &basis, self.kept());
-            if fit == Fit::Whole {
+            if fit == Fit::Whole && basis_use == BasisUse::LeftOut {
+                return FromBasis::LeftOut;
+            }
+            if fit == Fit::Whole && basis_use == BasisUse::Linked {
                 if here.as_ref().is_some_and(|here| (here.st_dev, here.st_ino) == (stat.st_dev, stat.st_ino))
                 {
                     // It is linked already.
@@ -85,9 +97,26 @@ impl Target {
             }
         }
         match best {
+            // What it is made of has all of it.
+            (Fit::Whole, _) if basis_use == BasisUse::Copied => {
+                FromBasis::Begins(Changes::BASIS.by(Update::Local))
+            }
             (Fit::Type | Fit::Content, changes) if there.is_none() => FromBasis::Begins(changes),
             _ => FromBasis::No,
         }
+    }
+
+    /// Leaves out an entry that one of the directories has whole; what has its name goes.
+    pub(super) fn left_to_basis(&mut self, row: &Row, is_there: bool) -> Decision {
+        // Further names of it are left out with it.
+        self.left = Some(Left::Itself);
+        if is_there
+            && !self.options.dry_run
+            && let Err(errno) = self.unlink(&row.path)
+        {
+            return self.failed("remove", &row.path, errno);
+        }
+        Decision::Skip
     }
 
     /// What differs from the directory of that name which fits best; `None` without any.
@@ -103,8 +132,8 @@ impl Target {
         }
         match best.0 {
             Fit::Nothing => None,
-            // It is made like that: there is nothing to tell.
-            Fit::Whole => Some(Changes::default()),
+            // It is made like that.
+            Fit::Whole => Some(Changes::default().by(Update::Local)),
             Fit::Type | Fit::Content => Some(best.1),
         }
     }

@@ -1,13 +1,15 @@
 //! What stands at a path, as the rules of a sync see it.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{self, FileType, Stat};
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use super::READ;
 use crate::at;
+use crate::at::open_beneath;
 use crate::attributes::{Attributes, Collector, HOLD, Handle, Xattr, is_acl};
-use crate::beneath::kind;
+use crate::beneath::{Links, kind};
 use crate::held::{Movable, WRITTEN_BY_OTHERS, is_trusted};
 use crate::record::{Device, SpecialKind};
 use crate::stamp::name_count;
@@ -15,6 +17,7 @@ use crate::survey::lister::checksum;
 use crate::survey::sync::{Hands, There, ThereKind};
 use crate::view::View;
 use fobs_filter::path;
+use fobs_model::name::Component;
 
 /// What stands at a path, compared with what an entry is to have beside mode and time.
 pub(super) fn look(
@@ -123,4 +126,16 @@ fn special(file_type: FileType) -> Option<SpecialKind> {
 pub(super) fn checksum_in(view: &mut View, path: &[u8]) -> Option<[u8; 32]> {
     let file = view.open(path, READ).ok()?;
     checksum(file, view.looked()).ok()
+}
+
+/// `NOTEMPTY` if a directory has entries.
+pub(super) fn is_empty(parent: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let directory = open_beneath(parent, name.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
+    for entry in fs::Dir::new(directory)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Err(Errno::NOTEMPTY);
+        }
+    }
+    Ok(())
 }

@@ -15,7 +15,7 @@ pub(super) fn item(row: &Row, changes: Changes) -> Option<Item> {
         RowKind::Hardlink { first } => (ItemKind::File, FILE, Some(first.clone())),
         RowKind::Symlink { target } => (ItemKind::Symlink, 0o120_000, Some(target.clone())),
         RowKind::Special { kind, .. } => (ItemKind::of_special(*kind), type_bits(*kind), None),
-        RowKind::Directory | RowKind::Failed => return None,
+        RowKind::Directory | RowKind::Failed | RowKind::Missing => return None,
     };
     let mut meta = row.meta;
     let size = match &row.kind {
