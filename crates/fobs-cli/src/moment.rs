@@ -27,11 +27,11 @@ fn parse_at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
         timestamp
     } else if let Ok(zoned) = text.parse::<Zoned>() {
         zoned.timestamp()
-    } else if let Ok(time) = text.parse::<Time>() {
-        next(time, now).ok_or_else(unreadable)?
-    } else {
-        let local: DateTime = text.parse().map_err(|_| unreadable())?;
+    } else if let Ok(local) = text.parse::<DateTime>() {
         here(local, now.time_zone()).ok_or_else(unreadable)?
+    } else {
+        // Last: of a date with a time it would take the time alone.
+        next(text.parse().map_err(|_| unreadable())?, now).ok_or_else(unreadable)?
     };
     if moment <= now.timestamp() {
         return Err(format!("{text:?} is in the past: {FORMS}"));
@@ -52,10 +52,11 @@ fn since(text: &str, now: &Zoned) -> Result<SystemTime, String> {
         now.checked_sub(span).ok().map(|then| then.timestamp())
     } else if let Ok(timestamp) = text.parse::<Timestamp>() {
         Some(timestamp)
-    } else if let Ok(time) = text.parse::<Time>() {
-        here(now.date().to_datetime(time), now.time_zone())
+    } else if let Ok(local) = text.parse::<DateTime>() {
+        here(local, now.time_zone())
     } else {
-        text.parse::<DateTime>().ok().and_then(|local| here(local, now.time_zone()))
+        let time = text.parse::<Time>().ok();
+        time.and_then(|time| here(now.date().to_datetime(time), now.time_zone()))
     };
     let past = moment.filter(|moment| *moment <= now.timestamp());
     past.map(SystemTime::from).ok_or_else(|| format!("{text:?} is no time that is past: {FORMS}"))
@@ -88,7 +89,13 @@ mod tests {
     #[test]
     fn what_is_past_is_parsed_as_how_long_ago_or_when() {
         let now: Zoned = "2026-11-22T21:30:00+02:00[+02:00]".parse().expect("a moment");
-        for (text, ago) in [("2h", 7200), ("90s", 90), ("21:00", 1800), ("2026-11-22T19:00:00Z", 1800)] {
+        for (text, ago) in [
+            ("2h", 7200),
+            ("90s", 90),
+            ("21:00", 1800),
+            ("2026-11-21T21:00", 88_200),
+            ("2026-11-22T19:00:00Z", 1800),
+        ] {
             let moment = Timestamp::try_from(since(text, &now).expect(text)).expect("in range");
             assert_eq!(now.timestamp().as_second() - moment.as_second(), ago, "{text}");
         }
@@ -117,6 +124,8 @@ mod tests {
             ("2026-11-23T06:00Z", 10 * hour + 30 * minute),
             ("2026-11-23T06:00:30+02:00", 8 * hour + 30 * minute + 30),
             ("2026-11-24", day + 2 * hour + 30 * minute),
+            ("2026-11-25T22:00", 3 * day + 30 * minute),
+            ("2026-11-25 06:00", 2 * day + 8 * hour + 30 * minute),
         ];
         for (text, expected) in table {
             assert_eq!(seconds(text), Ok(expected), "{text}");
@@ -137,6 +146,7 @@ mod tests {
             ("2h ago", "is in the past"),
             ("2026-11-22T19:30Z", "is in the past"),
             ("1999-01-01", "is in the past"),
+            ("2026-11-21T23:00", "is in the past"),
             ("19998y", "is too far away"),
         ];
         for (text, why) in table {

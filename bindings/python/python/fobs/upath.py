@@ -29,7 +29,8 @@ class FobsPath(UPath):  # type: ignore[misc]
         text = str(super().__str__())
         if self._relative_base is not None:
             return text
-        return text.removesuffix(self.path) + self.path.replace("%", "%25")
+        path = str(self.path)
+        return text.removesuffix(path) + path.replace("%", "%25")
 
     def as_uri(self) -> str:
         """Its URL, in letters that every program takes."""

@@ -66,12 +66,15 @@ pub fn pages(visible: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
 }
 
 fn name(command: &Command) -> String {
-    command.get_display_name().unwrap_or(NAME).to_owned()
+    match command.get_name() {
+        NAME => NAME.to_owned(),
+        of => format!("{NAME}-{of}"),
+    }
 }
 
 fn page(command: &Command, names: &[String]) -> io::Result<Vec<u8>> {
     let source = format!("{NAME} {}", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(command.clone()).source(source);
+    let man = Man::new(command.clone().display_name(name(command))).source(source);
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;

@@ -42,7 +42,9 @@ fn shown(shell: Shell) -> Command {
         let is_left_out = |arg: &Arg| arg.is_hide_set() || shell == Shell::Bash && arg.is_positional();
         let args: Vec<Arg> = command.get_arguments().filter(|arg| !is_left_out(arg)).map(bare).collect();
         Command::new(command.get_name().to_owned())
+            .version(env!("CARGO_PKG_VERSION"))
             .about(command.get_about().cloned().unwrap_or_default())
+            .disable_version_flag(command.is_disable_version_flag_set() || command.get_version().is_none())
             .disable_help_flag(command.is_disable_help_flag_set())
             .args(args)
     };

@@ -33,6 +33,9 @@ const TAKEOVER_WAIT: Duration = Duration::from_secs(10);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
 /// How long a lock may be held before its journal says by whom.
 const NAMELESS_WAIT: Duration = Duration::from_secs(1);
+/// How long a lock may be held after its transfer: a process that this one starts (ssh, or what a program that
+/// embeds the library runs) has copies of all descriptors until it becomes another program.
+const FORKED_WAIT: Duration = Duration::from_millis(200);
 
 /// Who wants the lock.
 pub(super) struct Asker<'a> {
@@ -134,7 +137,7 @@ pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) 
                     Some(running) if running.claim.ending => TAKEOVER_WAIT,
                     Some(running) => match asker.due(running) {
                         Some(due) => ask(&store, running, due, &mut asked),
-                        None => Duration::ZERO,
+                        None => FORKED_WAIT,
                     },
                 };
                 if begin.elapsed() >= patience {

@@ -104,7 +104,7 @@ impl Client<'_> {
         let sent = hearing.channel.writer.send(&Message::Open(Box::new(open)));
         sent.map_err(|error| cancel.explain(error))?;
         let complete = loop {
-            match hearing.next().map_err(|error| cancel.explain(error))? {
+            match hearing.next_told(events_of_copy.as_ref()).map_err(|error| cancel.explain(error))? {
                 Some(Message::Complete(complete)) => break complete,
                 Some(Message::Failed { path, reason }) => reporter.failed_there(path.0, &reason),
                 Some(Message::Abort { code, message, busy }) => {

@@ -202,11 +202,7 @@ pub const VALUES: &[Row] = &[
         "stop-at",
         "TIME",
         Takes::Form(|it, text| {
-            let at = parse_deadline(&text.replace('/', "-"))?;
-            if at <= SystemTime::now() {
-                return Err(format!("{text:?} is past: give a time to come"));
-            }
-            it.sync.stop_at = Some(at);
+            it.sync.stop_at = Some(parse_deadline(&text.replace('/', "-"))?);
             Ok(())
         }),
     )
