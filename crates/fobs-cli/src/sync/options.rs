@@ -250,8 +250,8 @@ fn cvs_rules(filter: &mut Filter) -> Result<()> {
         .split(|byte| byte.is_ascii_whitespace())
         .chain(variable.as_bytes().split(|byte| byte.is_ascii_whitespace()));
     let theirs = words.filter(|word| !word.is_empty()).map(|word| [b"- ", word].concat());
-    let all = [CVS_FILES.to_vec()].into_iter().chain(cvs_names()).chain(theirs);
-    all.map(|rule| add_plain(filter, &rule).map_err(|why| usage(format!("-C: {why}")))).collect()
+    let mut all = [CVS_FILES.to_vec()].into_iter().chain(cvs_names()).chain(theirs);
+    all.try_for_each(|rule| add_plain(filter, &rule).map_err(|why| usage(format!("-C: {why}"))))
 }
 
 /// The rules for what CVS leaves out.

@@ -283,8 +283,8 @@ fn a_tree_that_moved_is_not_sent_again() {
             for number in 0..20 {
                 let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + number);
                 let bytes = &content(number)[..300_000];
-                put_at(&route.source_path(&format!("tree/now/deep/{number}")), bytes, then);
-                put_at(&route.target_path(&format!("tree/before/{number}")), bytes, then);
+                put_at(&route.source_path(format!("tree/now/deep/{number}")), bytes, then);
+                put_at(&route.target_path(format!("tree/before/{number}")), bytes, then);
             }
             let all: Vec<String> = ["-a", "--json", "--delete", "--delta=always"]
                 .iter()
@@ -295,8 +295,7 @@ fn a_tree_that_moved_is_not_sent_again() {
             let done =
                 case.run(command.arg(route.source("tree/")).arg(route.target("tree"))).expect_success();
             for number in 0..20 {
-                let stored =
-                    fs::read(route.target_path(&format!("tree/now/deep/{number}"))).expect("it came");
+                let stored = fs::read(route.target_path(format!("tree/now/deep/{number}"))).expect("it came");
                 assert_eq!(stored, content(number)[..300_000]);
             }
             assert!(!route.target_path("tree/before").exists(), "{name} {options:?}");

@@ -187,7 +187,7 @@ fn copying(applies: For, who: &Who, operator: u8, letter: u8, umask: u32) -> Cla
     // The bit above the permissions of each goes too, as in rsync.
     let above = [(0o100, SETUID), (0o010, SETGID), (0o001, STICKY)];
     let special = above.iter().filter(|(place, _)| places & place != 0).fold(0, |all, (_, bit)| all | bit);
-    let keep = if operator == b'=' { MODE_BITS & !(places * 7 | special) } else { MODE_BITS };
+    let keep = if operator == b'=' { MODE_BITS & !((places * 7) | special) } else { MODE_BITS };
     let copied = Some(Copied { from, to, taken: operator == b'-' });
     Clause { applies, keep, set: 0, executing: Executing::Any, copied }
 }

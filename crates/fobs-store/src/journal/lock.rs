@@ -33,8 +33,8 @@ const TAKEOVER_WAIT: Duration = Duration::from_secs(10);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
 /// How long a lock may be held before its journal says by whom.
 const NAMELESS_WAIT: Duration = Duration::from_secs(1);
-/// How long a lock may be held after its transfer: a process that this one starts (ssh, or what a program that
-/// embeds the library runs) has copies of all descriptors until it becomes another program.
+/// How long a lock may be held after its transfer: a process that this one starts (ssh, or what a program
+/// that embeds the library runs) has copies of all descriptors until it becomes another program.
 const FORKED_WAIT: Duration = Duration::from_millis(200);
 
 /// Who wants the lock.
