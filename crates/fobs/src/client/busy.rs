@@ -28,9 +28,11 @@ pub(super) fn outlast<T>(manner: Manner<'_>, mut attempt: impl FnMut() -> Result
     let mut siege = Siege::new(Instant::now(), manner.options.timeout);
     loop {
         let error = match attempt() {
-            Err(error) if may_pass(&error, manner.options) && !manner.cancel.is_cancelled() => error,
+            Err(error) if may_pass(&error, manner.options) => error,
             outcome => return outcome,
         };
+        // What is over by the user's own word did not fail for want of room.
+        manner.cancel.check()?;
         match siege.after(&error, Instant::now(), random()) {
             Next::In(pause) => {
                 if siege.failures == 1 {
