@@ -241,24 +241,8 @@ impl TemporaryFile {
     }
 
     /// Writes all of `data` at `offset`.
-    pub(super) fn write(&self, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
-        #[cfg(test)]
-        faults::strike(faults::Call::Write)?;
-        while !data.is_empty() {
-            let done = pwrite(&self.file, data, offset);
-            #[cfg(test)]
-            recorder::written(&done, &self.file, data, offset);
-            match done {
-                Ok(0) => return Err(Errno::IO),
-                Ok(written) => {
-                    data = &data[written..];
-                    offset += written as u64;
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(())
+    pub(super) fn write(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
+        write_all(&self.file, data, offset)
     }
 
     /// The end of its temporary name.
@@ -397,4 +381,25 @@ fn take_back(
 
 fn set_mode(file: Handle<'_>, mode: u32) -> Result<(), Unset> {
     file.set_mode(mode).map_err(|errno| Unset { what: "the mode".to_owned(), errno })
+}
+
+/// Writes all of `data` at `offset` of `file`.
+fn write_all(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
+    #[cfg(test)]
+    faults::strike(faults::Call::Write)?;
+    while !data.is_empty() {
+        let done = pwrite(file, data, offset);
+        #[cfg(test)]
+        recorder::written(&done, file, data, offset);
+        match done {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => {
+                data = &data[written..];
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }

@@ -93,7 +93,7 @@ pub struct Quotes {
 impl Quotes {
     /// The word as the shell is to have it after what was typed; `None` for one that cannot be written so.
     pub fn write(&self, word: &[u8], typed: &Unfinished) -> Option<Vec<u8>> {
-        if word.iter().any(|byte| byte.is_ascii_control()) {
+        if String::from_utf8_lossy(word).contains(char::is_control) {
             return None;
         }
         match (self.shell, typed.quote) {
@@ -196,5 +196,7 @@ mod tests {
         let quotes = Quotes { shell: Shell::Zsh, breaks: String::new() };
         assert_eq!(quotes.write(b"a\x1b[2J", &Unfinished::default()), None);
         assert_eq!(quotes.write(b"a\nb", &Unfinished::default()), None);
+        // The same in one letter behind ASCII.
+        assert_eq!(quotes.write("a\u{9b}2J".as_bytes(), &Unfinished::default()), None);
     }
 }

@@ -2,7 +2,7 @@
 //! two differ. The file stays the same one, with its further names; a reader meanwhile sees a mixture.
 
 use rustix::fs::{FileType, OFlags, fdatasync, fstat, ftruncate};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, pread};
 
 use super::*;
 use crate::attributes::ModeNow;
@@ -98,21 +98,6 @@ fn read_all(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Err
         }
     }
     Ok(count)
-}
-
-fn write_all(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
-    while !data.is_empty() {
-        match pwrite(file, data, offset) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(written) => {
-                data = &data[written..];
-                offset += written as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub(super) fn outlast<T>(manner: Manner<'_>, mut attempt: impl FnMut() -> Result
             Err(error) if may_pass(&error, manner.options) => error,
             outcome => return outcome,
         };
-        // What is over by the user's own word did not fail for want of room.
+        // What is over by the user's own word did not fail for lack of room.
         manner.cancel.check()?;
         match siege.after(&error, Instant::now(), random()) {
             Next::In(pause) => {
