@@ -85,7 +85,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Of a server that runs so many sessions at most, over this root.
+    /// Of a server over this root, and its limit of sessions.
     pub(super) fn new(sessions_max: usize, root: Option<OwnedFd>) -> Metrics {
         let metrics = Metrics {
             keys: Keys::default(),

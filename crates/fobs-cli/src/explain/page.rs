@@ -144,7 +144,7 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
         Chart {
             title: "Throughput",
             legend: "What left the sender, packets sent again included, and what the receiver has said to have. \
-                     The space between them is lost or on its way.",
+                     The space between them is lost or in flight.",
             unit: Unit::BitsPerSecond,
             curves: vec![
                 each("sent", Colour::Orange, &|s, t| bits(s.bytes_sent, t)),

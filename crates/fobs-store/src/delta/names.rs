@@ -13,7 +13,7 @@ pub struct NameLen(u8);
 
 /// What may be listed of a name, bytes.
 const LENS: std::ops::RangeInclusive<u8> = 2..=8;
-/// Of so many files, as a logarithm, one has a piece whose name is another's by chance: rsync's number.
+/// Number of files, as a logarithm, of which one is expected to have a chance match of names: rsync's number.
 const CHANCE: u32 = 10;
 /// Lengths of pieces are random, too, and are compared with the names: bits less than the average has.
 const LENGTH: u32 = 4;
