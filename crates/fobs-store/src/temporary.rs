@@ -10,7 +10,7 @@ use rustix::io::{Errno, pwrite};
 use super::at;
 use super::attributes::{Applier, Attributes, Handle, Modes, Unkept, Unset, executable_as, open_handle};
 use super::beneath::kind;
-use super::held::{Inode, is_trusted, may_be_put_there};
+use super::held::{Inode, Movable, is_trusted, may_be_put_there};
 use super::keep;
 use super::own::{OWN_MODE, is_marked, open_own};
 use super::stat::Meta;
@@ -58,28 +58,31 @@ impl Drop for Temporary {
 
 impl Temporary {
     /// Moves it to `to`, in place of what is there, unless that is another copy's unfinished file.
-    fn rename(&mut self, to: Component<'_>) -> Result<(), Errno> {
+    fn rename(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
         let is_in_use = suffix_in(to.as_bytes()).is_some()
             && at::stat(&self.directory, to).is_ok_and(|stat| is_marked(&stat));
         if is_in_use {
             return Err(Errno::BUSY);
         }
         at::rename(&self.directory, self.name.as_component(), to)?;
-        self.has_moved(to)
+        self.has_moved(to, movable)
     }
 
     /// `STALE` if something else was moved: another user exchanged it in a directory that is also theirs.
-    fn has_moved(&mut self, to: Component<'_>) -> Result<(), Errno> {
+    fn has_moved(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
         self.in_place = true;
-        Inode::of_held(&self.held)?.has_name(&self.directory, to)
+        match movable {
+            Movable::ByUs => Ok(()),
+            Movable::ByOthers => Inode::of_held(&self.held)?.has_name(&self.directory, to),
+        }
     }
 
     /// Moves it to `to` if that does not exist.
-    fn rename_to_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
+    fn rename_to_new(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
         #[cfg(test)]
         faults::strike(faults::Call::RenameToNew)?;
         at::rename_new(&self.directory, self.name.as_component(), to)?;
-        self.has_moved(to)
+        self.has_moved(to, movable)
     }
 
     /// Likewise, on a file system that cannot `rename` so: by one more name, which never replaces one.
@@ -89,8 +92,8 @@ impl Temporary {
     }
 
     /// Moves it to `to`, where what has that name stays.
-    fn take_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
-        match self.rename_to_new(to) {
+    fn take_new(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
+        match self.rename_to_new(to, movable) {
             Err(Errno::INVAL | Errno::NOSYS) => self.link_to_new(to),
             moved => moved,
         }
@@ -303,9 +306,10 @@ impl TemporaryFile {
     ) -> Result<(), Errno> {
         self.cut_to(len)?;
         open_handle(&*self.file).set_mode(mode)?;
-        match self.temporary.rename_to_new(name) {
-            Err(Errno::EXIST) if replaces => self.temporary.rename(name),
-            Err(Errno::INVAL | Errno::NOSYS) if replaces => self.temporary.rename(name),
+        let movable = Movable::in_directory(&self.temporary.directory);
+        match self.temporary.rename_to_new(name, movable) {
+            Err(Errno::EXIST) if replaces => self.temporary.rename(name, movable),
+            Err(Errno::INVAL | Errno::NOSYS) if replaces => self.temporary.rename(name, movable),
             // A file system without this kind of rename; the temporary name goes on drop.
             Err(Errno::INVAL | Errno::NOSYS) => self.temporary.link_to_new(name),
             renamed => renamed,
@@ -330,11 +334,12 @@ impl TemporaryFile {
         self.cut_to(len)?;
         let now = applier.made_in(&self.temporary.directory, Some(OWN_MODE));
         let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
+        let movable = applier.movable_in(&self.temporary.directory);
         if applier.keeping.overwrite == Overwrite::Refuse {
-            return self.temporary.take_new(name).map(|()| kept);
+            return self.temporary.take_new(name, movable).map(|()| kept);
         }
         // Nearly always `name` does not exist, and a check first would cost one call per small file.
-        match self.temporary.rename_to_new(name) {
+        match self.temporary.rename_to_new(name, movable) {
             Ok(()) => return Ok(kept),
             // INVAL: a file system without this kind of rename.
             Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {}
@@ -343,7 +348,7 @@ impl TemporaryFile {
         if let Some(mode) = self.temporary.kept_mode(name, false, meta, applier)? {
             kept = kept.and(set_mode(open_handle(&*self.file), mode));
         }
-        self.temporary.rename(name)?;
+        self.temporary.rename(name, movable)?;
         Ok(kept)
     }
 }

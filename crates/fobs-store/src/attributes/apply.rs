@@ -8,11 +8,12 @@ use rustix::io::Errno;
 
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
-use super::inherited::Inherited;
+use super::inherited::{OfLast, left_by_default_acl};
 use super::{
     Attributes, Keeping, MODE_BITS, Made, ModeNow, Modes, SET_ID_BITS, Xattr, is_acl, is_preserved,
     timestamps,
 };
+use crate::held::Movable;
 use crate::stat::Meta;
 use fobs_model::options::{Preserve, Privileges};
 
@@ -28,7 +29,9 @@ pub(crate) struct Applier {
     pub(crate) keeping: Keeping,
     pub(crate) rights: Rights,
     accounts: Accounts,
-    inherited: Inherited,
+    /// The permissions that a default ACL leaves to what is made in a directory; `None` without one.
+    inherited: OfLast<Option<u32>>,
+    movable: OfLast<Movable>,
 }
 
 /// What could not be set, and why.
@@ -46,7 +49,8 @@ impl Applier {
             keeping,
             rights: Rights::new(privileges),
             accounts: Accounts::default(),
-            inherited: Inherited::default(),
+            inherited: OfLast::default(),
+            movable: OfLast::default(),
         }
     }
 
@@ -55,8 +59,15 @@ impl Applier {
     pub(crate) fn allowed_in(&self, directory: &Arc<OwnedFd>) -> u32 {
         match self.keeping.modes {
             Modes::Exact => 0o777,
-            Modes::Ordinary { umask } => self.inherited.of(directory).unwrap_or(0o777 & !umask),
+            Modes::Ordinary { umask } => {
+                self.inherited.get(directory, left_by_default_acl).unwrap_or(0o777 & !umask)
+            }
         }
+    }
+
+    /// Who may exchange what is made in a directory.
+    pub(crate) fn movable_in(&self, directory: &Arc<OwnedFd>) -> Movable {
+        self.movable.get(directory, |directory| Movable::in_directory(directory))
     }
 
     /// Something of this mode that was made in a directory.

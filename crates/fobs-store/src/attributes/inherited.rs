@@ -19,20 +19,25 @@ const GROUP: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
 
-/// The permissions that a directory leaves, of the directory that was asked about last.
-#[derive(Debug, Default)]
-pub(super) struct Inherited(RefCell<Option<(Weak<OwnedFd>, Option<u32>)>>);
+/// What was found out of the directory that was asked about last: files come a directory at a time.
+#[derive(Debug)]
+pub(super) struct OfLast<T>(RefCell<Option<(Weak<OwnedFd>, T)>>);
 
-impl Inherited {
-    /// The permissions that a default ACL leaves to what is made in a directory; `None` without one.
-    pub(super) fn of(&self, directory: &Arc<OwnedFd>) -> Option<u32> {
+impl<T> Default for OfLast<T> {
+    fn default() -> OfLast<T> {
+        OfLast(RefCell::default())
+    }
+}
+
+impl<T: Copy> OfLast<T> {
+    pub(super) fn get(&self, directory: &Arc<OwnedFd>, find: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
         let mut last = self.0.borrow_mut();
         match &*last {
-            Some((known, left)) if Weak::ptr_eq(known, &Arc::downgrade(directory)) => *left,
+            Some((known, found)) if Weak::ptr_eq(known, &Arc::downgrade(directory)) => *found,
             _ => {
-                let left = left_by_default_acl(directory.as_fd());
-                *last = Some((Arc::downgrade(directory), left));
-                left
+                let found = find(directory.as_fd());
+                *last = Some((Arc::downgrade(directory), found));
+                found
             }
         }
     }

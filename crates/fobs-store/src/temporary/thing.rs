@@ -52,16 +52,17 @@ pub(crate) fn place(
         // Its first name has it all.
         Thing::Name(..) => Ok(()),
     };
+    let movable = applier.movable_in(directory);
     if applier.keeping.overwrite == Overwrite::Refuse {
-        temporary.take_new(name)?;
+        temporary.take_new(name, movable)?;
     } else {
-        match temporary.rename_to_new(name) {
+        match temporary.rename_to_new(name, movable) {
             Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {
                 let is_special = matches!(thing, Thing::Special(..));
                 if is_special && let Some(mode) = temporary.kept_mode(name, is_special, meta, applier)? {
                     set = set.and(set_mode(held, mode));
                 }
-                temporary.rename(name)?;
+                temporary.rename(name, movable)?;
                 // A rename of one name of a file to another leaves both: the temporary one is removed.
                 temporary.in_place = !matches!(thing, Thing::Name(..));
             }
