@@ -53,6 +53,7 @@ mod keep;
 mod leftovers;
 mod looked;
 pub mod names;
+mod of_last;
 mod open_file;
 mod own;
 pub mod pieces;

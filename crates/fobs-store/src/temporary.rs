@@ -330,11 +330,11 @@ impl TemporaryFile {
         meta: Meta,
         attributes: Option<&Attributes>,
         applier: &Applier,
+        movable: Movable,
     ) -> Result<Result<(), Unset>, Errno> {
         self.cut_to(len)?;
         let now = applier.made_in(&self.temporary.directory, Some(OWN_MODE));
         let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
-        let movable = applier.movable_in(&self.temporary.directory);
         if applier.keeping.overwrite == Overwrite::Refuse {
             return self.temporary.take_new(name, movable).map(|()| kept);
         }

@@ -25,9 +25,10 @@ use super::backups::{Aside, Backups};
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
 use super::clearance::Clearance;
 use super::dirlinks::Dirlinks;
-use super::held::Inode;
+use super::held::{Inode, Movable};
 use super::journal::{Health, Journal};
 use super::looked::Looked;
+use super::of_last::OfLast;
 pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
 use super::select::Implied;
@@ -82,6 +83,8 @@ pub(super) struct Tree {
     top: Arc<OwnedFd>,
     naming: Naming,
     applier: Applier,
+    /// Who may exchange what is made in a directory.
+    movable: OfLast<Movable>,
     names: Names,
     /// The directory used last, with its path at the destination.
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
@@ -175,6 +178,7 @@ impl Tree {
             top,
             naming: name.map_or(Naming::Kept, |name| Naming::First { seen: None, name }),
             applier,
+            movable: OfLast::default(),
             names,
             held: None,
             fsync,

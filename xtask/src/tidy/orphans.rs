@@ -1,4 +1,5 @@
-//! Every source is compiled: a file that no module names is checked by nothing and runs no test.
+//! Every source is compiled: a file that no module names is checked by nothing and runs no test. And the root
+//! of the repository holds what a newcomer is to see first: results of a run there were committed unseen.
 
 use super::Finding;
 use super::source::Tree;
@@ -9,7 +10,26 @@ use syn::visit::{self, Visit};
 /// Folders of which each file is a target of its own.
 const TARGETS: &[&str] = &["benches", "bin", "examples", "fuzz_targets", "tests"];
 
-/// Sources that are no target of cargo's and that no `mod` leads to.
+/// The files of the root.
+const ROOT: &[&str] = &[
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "Makefile",
+    "README.md",
+    "SECURITY.md",
+    "deny.toml",
+    "rustfmt.toml",
+];
+
+/// Files of the root that are not in its list, sources that are no target of cargo's and that no `mod` leads
+/// to.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut named = BTreeSet::new();
     for (file, syntax) in tree.rust() {
@@ -17,11 +37,15 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         modules.visit_file(syntax);
     }
     let orphans = tree.rust().filter(|(file, _)| !is_target(&file.path) && !named.contains(&file.path));
-    orphans
-        .map(|(file, _)| {
-            Finding::new(&file.path, 0, "no `mod` names this file, so nothing of it is compiled")
-        })
-        .collect()
+    let orphans = orphans.map(|(file, _)| {
+        Finding::new(&file.path, 0, "no `mod` names this file, so nothing of it is compiled")
+    });
+    let is_in_root = |path: &Path| path.parent().is_some_and(|folder| folder.as_os_str().is_empty());
+    let strays = tree.files.iter().map(|file| &file.path);
+    let strays = strays.filter(|path| is_in_root(path) && !ROOT.iter().any(|name| path.as_os_str() == *name));
+    let strays = strays
+        .map(|path| Finding::new(path, 0, "the list of the root's files (tidy/orphans.rs) lacks this one"));
+    orphans.chain(strays).collect()
 }
 
 fn is_target(path: &Path) -> bool {
@@ -100,10 +124,12 @@ mod tests {
             ("crates/a/tests/e2e/lost.rs", ""),
             ("crates/a/build.rs", ""),
             ("fuzz/fuzz_targets/z.rs", ""),
+            ("Makefile", ""),
+            ("bench-1.jsonl", ""),
         ]);
         let found: Vec<String> =
             check(&tree).iter().map(|finding| finding.path.display().to_string()).collect();
         let lost = ["crates/a/src/c/lost.rs", "crates/a/src/tests/lost.rs", "crates/a/tests/e2e/lost.rs"];
-        assert_eq!(found, lost);
+        assert_eq!(found, [&lost[..], &["bench-1.jsonl"]].concat());
     }
 }

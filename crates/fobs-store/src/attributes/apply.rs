@@ -8,12 +8,12 @@ use rustix::io::Errno;
 
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
-use super::inherited::{OfLast, left_by_default_acl};
+use super::inherited::left_by_default_acl;
 use super::{
     Attributes, Keeping, MODE_BITS, Made, ModeNow, Modes, SET_ID_BITS, Xattr, is_acl, is_preserved,
     timestamps,
 };
-use crate::held::Movable;
+use crate::of_last::OfLast;
 use crate::stat::Meta;
 use fobs_model::options::{Preserve, Privileges};
 
@@ -31,7 +31,6 @@ pub(crate) struct Applier {
     accounts: Accounts,
     /// The permissions that a default ACL leaves to what is made in a directory; `None` without one.
     inherited: OfLast<Option<u32>>,
-    movable: OfLast<Movable>,
 }
 
 /// What could not be set, and why.
@@ -50,7 +49,6 @@ impl Applier {
             rights: Rights::new(privileges),
             accounts: Accounts::default(),
             inherited: OfLast::default(),
-            movable: OfLast::default(),
         }
     }
 
@@ -63,11 +61,6 @@ impl Applier {
                 self.inherited.get(directory, left_by_default_acl).unwrap_or(0o777 & !umask)
             }
         }
-    }
-
-    /// Who may exchange what is made in a directory.
-    pub(crate) fn movable_in(&self, directory: &Arc<OwnedFd>) -> Movable {
-        self.movable.get(directory, |directory| Movable::in_directory(directory))
     }
 
     /// Something of this mode that was made in a directory.

@@ -1,8 +1,6 @@
 //! What a directory gives to what is made in it: the permissions of its default ACL, or the umask's.
 
-use std::cell::RefCell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Weak};
+use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 
@@ -18,30 +16,6 @@ const OWNER: u16 = 0x01;
 const GROUP: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
-
-/// What was found out of the directory that was asked about last: files come a directory at a time.
-#[derive(Debug)]
-pub(super) struct OfLast<T>(RefCell<Option<(Weak<OwnedFd>, T)>>);
-
-impl<T> Default for OfLast<T> {
-    fn default() -> OfLast<T> {
-        OfLast(RefCell::default())
-    }
-}
-
-impl<T: Copy> OfLast<T> {
-    pub(super) fn get(&self, directory: &Arc<OwnedFd>, find: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
-        let mut last = self.0.borrow_mut();
-        match &*last {
-            Some((known, found)) if Weak::ptr_eq(known, &Arc::downgrade(directory)) => *found,
-            _ => {
-                let found = find(directory.as_fd());
-                *last = Some((Arc::downgrade(directory), found));
-                found
-            }
-        }
-    }
-}
 
 /// The permissions that the default ACL of a directory, which may be open for lookups only, leaves to what is
 /// made in it. `None` if it has none.

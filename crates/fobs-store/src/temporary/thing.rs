@@ -52,7 +52,7 @@ pub(crate) fn place(
         // Its first name has it all.
         Thing::Name(..) => Ok(()),
     };
-    let movable = applier.movable_in(directory);
+    let movable = Movable::in_directory(directory);
     if applier.keeping.overwrite == Overwrite::Refuse {
         temporary.take_new(name, movable)?;
     } else {

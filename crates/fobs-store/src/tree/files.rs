@@ -159,7 +159,8 @@ impl Tree {
                 return Ok(set);
             }
         }
-        file.commit(name, len, meta, attributes, &self.applier)
+        let movable = self.movable.get(file.directory(), |directory| Movable::in_directory(directory));
+        file.commit(name, len, meta, attributes, &self.applier, movable)
     }
 
     /// The file systems on which it stores, where its sources are removed.
