@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use fobs::options::unitless_rate;
+use fobs::options::unitless_rate_as;
 
 /// End of every error about a rate.
 const RATE_FORMS: &str = "write it like 100M or 10Gbit (bits per second) or 64MiB (bytes per second)";
@@ -19,7 +19,8 @@ const DECIMAL_PLACES_MAX: usize = 18;
 /// bits; with `B` they count bytes. `/s` or `ps` may follow. Zero is refused, and a small number alone.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     let rate = parse(text, rate_unit, RATE_FORMS)?;
-    if split_number(text.trim()).1.is_empty() { unitless_rate(rate) } else { Ok(rate) }
+    let (number, unit) = split_number(text.trim());
+    if unit.is_empty() { unitless_rate_as(rate, number) } else { Ok(rate) }
 }
 
 /// Parses a size; bytes. Units as in [`parse_rate`], without the bits. Zero is refused.
