@@ -114,6 +114,7 @@ deb() {
     gzip -n9 "$doc/changelog" "$doc/changelog.Debian"
     rm "$doc/LICENSE" "$doc/LICENSE-APACHE"
     cp packaging/deb/copyright "$doc/"
+    install -D -m 644 packaging/deb/lintian-overrides "$root/usr/share/lintian/overrides/fobs"
     mkdir "$root/DEBIAN"
     sed -e "s/@VERSION@/$version/" -e "s/@ARCH@/$arch/" \
         -e "s/@SIZE@/$(du -sk --apparent-size "$root/usr" | cut -f1)/" packaging/deb/control >"$root/DEBIAN/control"
@@ -127,7 +128,8 @@ rpm() {
     root=$(root "$1" site-functions rpm)
     rpmbuild -bb --quiet --target "$1-linux" --define "_topdir $out/work/$1/rpmbuild" --define "_rpmdir $out" \
         --define "_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm" --define "fobs_version $version" \
-        --define "fobs_root $root" --define "fobs_scripts $PWD/packaging/rpm" packaging/rpm/fobs.spec
+        --define "fobs_root $root" --define "fobs_scripts $PWD/packaging/rpm" \
+        --define "fobs_date $(date -d "@$SOURCE_DATE_EPOCH" '+%a %b %d %Y')" packaging/rpm/fobs.spec
 }
 
 # A stand-in for glibc's unwinder to link with, at $1: zig has LLVM's instead. A thread that ends within an extension
