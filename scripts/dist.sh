@@ -178,7 +178,7 @@ wheel() {
 }
 
 # The sources of the Python package with those of the crates below it: what pip builds where no wheel fits.
-sdist() { maturin sdist --quiet --manifest-path bindings/python/Cargo.toml --out "$out"; }
+sdist() { maturin sdist --manifest-path bindings/python/Cargo.toml --out "$out"; }
 
 native=$(uname -m)
 for arch in "${architectures[@]}"; do compile "$arch"; done

@@ -99,10 +99,10 @@ try_sdist() {
     local name=fobs-$version
     mkdir "$work/sdist"
     tar -xzf "$dist/$name.tar.gz" -C "$work/sdist"
-    for file in PKG-INFO pyproject.toml Cargo.lock README.md; do
+    for file in PKG-INFO pyproject.toml Cargo.lock README.md LICENSE-APACHE LICENSE-MIT; do
         [ -f "$work/sdist/$name/$file" ] || fail "the sources of the Python package lack $file"
     done
-    (cd "$work/sdist/$name" && cargo metadata --locked --format-version 1 >"$work/metadata") ||
+    (cd "$work/sdist/$name" && cargo metadata --format-version 1 >"$work/metadata") ||
         fail "the sources of the Python package lack a crate"
     ! grep -q "path+file://$PWD" "$work/metadata" || fail "the sources of the Python package need this clone"
     pass "the sources of the Python package: unpacked, and complete for cargo"

@@ -110,6 +110,7 @@ where
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 18))
         .margin(8)
+        .margin_right(24)
         .x_label_area_size(42)
         .y_label_area_size(72)
         .build_cartesian_2d(0.0..seconds.max(0.001), 0.0..panel.top())?;

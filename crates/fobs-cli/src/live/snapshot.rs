@@ -100,12 +100,14 @@ impl Snapshot {
         words.into_iter().flatten().collect::<Vec<_>>().join("  ")
     }
 
-    /// `ETA 5:00 (4:10 to 7:30)`.
+    /// `ETA 5:00 (4:10 to 7:30)`, with a span only where it is one.
     fn time_left(&self) -> Option<String> {
         let left = self.left.filter(|_| !self.paused)?;
         let clock = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().map(show_clock);
+        let (likely, least) = (clock(left.likely_s)?, clock(left.least_s)?);
         let most = left.most_s.and_then(clock).unwrap_or_else(|| "?".to_owned());
-        Some(format!("ETA {} ({} to {most})", clock(left.likely_s)?, clock(left.least_s)?))
+        let span = if least == most { String::new() } else { format!(" ({least} to {most})") };
+        Some(format!("ETA {likely}{span}"))
     }
 }
 
@@ -131,6 +133,13 @@ mod tests {
             running.figures(),
             "25%  2.50 GB  1.00 Gbit/s  ETA 1:00 (0:50 to 1:30)  RTT 65.0 ms  loss 0.10%"
         );
+        let left = |likely_s, least_s, most_s| {
+            let left = Some(Left { likely_s, least_s, most_s });
+            Snapshot { left, ..running.clone() }.time_left().expect("there is some left")
+        };
+        assert_eq!(left(30.2, 30.0, Some(30.9)), "ETA 0:30");
+        assert_eq!(left(30.2, 29.0, Some(30.9)), "ETA 0:30 (0:29 to 0:30)");
+        assert_eq!(left(30.2, 30.0, None), "ETA 0:30 (0:30 to ?)");
         let paused = Snapshot { paused: true, ..running };
         assert_eq!(paused.figures(), "25%  2.50 GB  paused  RTT 65.0 ms  loss 0.10%");
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const TIME_MIN: Duration = Duration::from_secs(1);
 /// What a session takes beside the time for which data is sent, on a path that carries it: its request, the
 /// end of its data, and what both ends do then.
-const AROUND: Duration = Duration::from_millis(250);
+const AROUND: Duration = Duration::from_millis(400);
 
 /// The time of an examination that has begun.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ mod tests {
         let budget = Budget { began, each: secs(2), whole: Some(secs(5)) };
         assert_eq!(budget.share(2, began), secs(2), "no longer than was chosen");
         let forth = budget.share(2, began + secs(1));
-        assert_eq!(forth, Duration::from_millis(1750));
+        assert_eq!(forth, Duration::from_millis(1600));
         let back = budget.share(1, began + secs(1) + forth + AROUND);
         assert!(secs(1) + forth + back + AROUND * 2 <= secs(5), "{back:?}");
         assert_eq!(budget.share(2, began + secs(60)), TIME_MIN);
