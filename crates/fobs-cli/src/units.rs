@@ -100,6 +100,33 @@ fn prefix_value(prefix: &str) -> Option<u64> {
     Some(base.pow(power))
 }
 
+/// The most important of these words that fit into `columns`, two apart, in the order in which they are given;
+/// each has its rank, 0 the first.
+pub fn fitting(words: impl IntoIterator<Item = (usize, String)>, columns: usize) -> String {
+    let mut words: Vec<(usize, String)> = words.into_iter().collect();
+    let width =
+        |words: &[(usize, String)]| words.iter().map(|(_, word)| word.chars().count() + 2).sum::<usize>();
+    while width(&words) > columns.saturating_add(2) {
+        let Some(least) = words.iter().map(|(rank, _)| *rank).max() else { break };
+        words.retain(|(rank, _)| *rank != least);
+    }
+    words.into_iter().map(|(_, word)| word).collect::<Vec<_>>().join("  ")
+}
+
+/// A text of at most `columns` letters: what does not fit is left out of its middle.
+pub fn shortened(text: &str, columns: usize) -> String {
+    let count = text.chars().count();
+    if count <= columns {
+        return text.to_owned();
+    }
+    let kept = columns.saturating_sub(1);
+    let (before, after) = (kept.div_ceil(2), kept / 2);
+    let begin: String = text.chars().take(before).collect();
+    let end: String = text.chars().skip(count - after).collect();
+    let mark = if columns == 0 { "" } else { "…" };
+    format!("{begin}{mark}{end}")
+}
+
 /// `9.41 Gbit/s`.
 pub fn show_rate(bits_per_second: f64) -> String {
     show(bits_per_second, "bit/s")

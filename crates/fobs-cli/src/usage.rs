@@ -130,7 +130,12 @@ mod tests {
                 "cp -l 1 --rate 1M a b:",
                 "the argument '-l <KBIT>' cannot be used with '--rate <RATE>'; see 'fobs cp",
             ),
-            ("cp --packet-size 9 a b:", "a packet carries 512 to 65000 bytes"),
+            (
+                "cp --packet-size 9 a b:",
+                "9 alone would be 9 bytes; write 9KiB, perhaps: a packet carries 512 to 65000 bytes",
+            ),
+            ("cp --memory 256 a b:", "256 alone would be 256 bytes; write 256MiB, perhaps: a side may hold"),
+            ("cp --memory 1KiB a b:", "for '--memory <BYTES>': a side may hold 64 MiB"),
             ("serve --root x", "not provided: --authorized-keys <FILE>; see 'fobs serve --help'"),
             ("copy a b:", "unrecognized subcommand 'copy'; did you mean 'cp'?; see"),
             ("--bad", "unexpected argument '--bad' found; see 'fobs --help'"),

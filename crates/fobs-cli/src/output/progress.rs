@@ -7,7 +7,7 @@ use fobs::event::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::printable::printable_path;
-use crate::units::{show_bytes, show_clock, show_rate, show_share};
+use crate::units::{fitting, show_bytes, show_clock, show_rate, show_share};
 
 /// Columns reserved for the file name; figures that do not fit beside it are left out.
 const NAME_COLUMNS_MIN: usize = 8;
@@ -110,16 +110,7 @@ fn figures(progress: &Progress, columns: usize) -> String {
         (5, Some(format!("loss {}", show_share(progress.loss_rate)))),
         (6, Some(format!("waste {}", show_share(progress.waste)))),
     ];
-    let known = shown.into_iter().filter_map(|(rank, figure)| Some((rank, figure?)));
-    let mut figures: Vec<(usize, String)> = known.collect();
-    // All figures are ASCII: one byte per column, and two between them.
-    let width =
-        |figures: &[(usize, String)]| figures.iter().map(|(_, figure)| figure.len() + 2).sum::<usize>();
-    while width(&figures) > columns + 2 {
-        let Some(least) = figures.iter().map(|(rank, _)| *rank).max() else { break };
-        figures.retain(|(rank, _)| *rank != least);
-    }
-    figures.into_iter().map(|(_, figure)| figure).collect::<Vec<_>>().join("  ")
+    fitting(shown.into_iter().filter_map(|(rank, figure)| Some((rank, figure?))), columns)
 }
 
 /// A clock, or days.
