@@ -29,7 +29,7 @@ fn refuse_bare(text: &str) -> Result<(), String> {
     if number.is_empty() || number.len() > BARE_DIGITS_MAX || !is_bare {
         return Ok(());
     }
-    Err(format!("{number} alone has no unit: write {number}s or {number}m, or a time of day as 15:00"))
+    Err(format!("{number} alone has no unit, as {number}s or {number}m have: {FORMS}"))
 }
 
 fn parse_at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
@@ -152,7 +152,7 @@ mod tests {
         let table = [
             ("", "is not a deadline"),
             ("soon", "is not a deadline"),
-            ("2", "2 alone has no unit: write 2s or 2m"),
+            ("2", "2 alone has no unit, as 2s or 2m have"),
             ("1500", "1500 alone has no unit"),
             ("15", "15 alone has no unit"),
             ("153000", "153000 alone has no unit"),

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_page_has_the_sections_of_a_manual() {
-        for (name, text) in pages(Cli::command()).expect("roff") {
+        for (name, text) in pages(super::super::visible()).expect("roff") {
             let text = String::from_utf8(text).expect("UTF-8");
             let at = |heading: &str| text.find(&format!(".SH {heading}"));
             let wanted =
