@@ -29,7 +29,7 @@ done
 (cd "$work" && FOBS=$fobs PORT=$port python3 - >progress.svg) <<'PYTHON'
 import fcntl, html, os, pty, re, struct, termios
 
-COLUMNS, LETTER, LINE = 80, 8.4, 20
+COLUMNS, LETTER, LINE, NO_BREAK = 80, 8.4, 20, "\u00a0"
 command = ["cp", "--rate", "100Mbit", "big.tar", f"fobs://127.0.0.1:{os.environ['PORT']}/again.tar"]
 child, terminal = pty.fork()
 if child == 0:
@@ -49,14 +49,16 @@ os.waitpid(child, 0)
 plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
 states = [state.rstrip() for state in re.split(r"[\r\n]+", plain) if state.strip()]
 halfway = min((s for s in states if "%" in s and "ETA" in s), key=lambda s: abs(int(re.search(r"(\d+)%", s)[1]) - 60))
-last = [s for s in states if s.startswith("fobs: ")]
-shown = ["$ fobs cp big.tar fobs://host/", halfway, *(line for text in last for line in [text[i:i + COLUMNS] for i in range(0, len(text), COLUMNS)])]
+last = [s for s in states if s.startswith("fobs: ")][-1]
+shown = ["$ fobs cp big.tar fobs://host/", halfway, *(last[at:at + COLUMNS] for at in range(0, len(last), COLUMNS))]
 width, height = round(COLUMNS * LETTER + 32), LINE * len(shown) + 28
 print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">')
 print(f'<rect width="{width}" height="{height}" rx="6" fill="#1e1e1e"/>')
-print('<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14" fill="#d4d4d4" xml:space="preserve">')
+print('<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14" fill="#d4d4d4">')
 for number, line in enumerate(shown):
-    print(f'<text x="16" y="{30 + LINE * number}" textLength="{round(len(line) * LETTER)}" lengthAdjust="spacingAndGlyphs">{html.escape(line)}</text>')
+    text = html.escape(line).replace(" ", NO_BREAK)
+    place = f'x="16" y="{30 + LINE * number}" textLength="{round(len(line) * LETTER)}"'
+    print(f'<text {place} lengthAdjust="spacingAndGlyphs">{text}</text>')
 print("</g></svg>")
 PYTHON
 cp "$work/progress.svg" docs/figures/progress.svg
