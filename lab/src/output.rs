@@ -55,8 +55,8 @@ pub fn unwritable(error: io::Error) -> Failure {
     Failure::with_code(EXIT_FILE_IO, message)
 }
 
-/// What a command prints for people: nothing where one of its files is `-`, standard output, so that a program
-/// reads that file alone.
+/// What a command prints for people: nothing where one of its files is `-`, standard output, so that a
+/// program reads that file alone.
 #[derive(Debug, Clone, Copy)]
 pub struct People {
     listen: bool,

@@ -100,8 +100,8 @@ fn prefix_value(prefix: &str) -> Option<u64> {
     Some(base.pow(power))
 }
 
-/// The most important of these words that fit into `columns`, two apart, in the order in which they are given;
-/// each has its rank, 0 the first.
+/// The most important of these words that fit into `columns`, two apart, in the order in which they are
+/// given; each has its rank, 0 the first.
 pub fn fitting(words: impl IntoIterator<Item = (usize, String)>, columns: usize) -> String {
     let mut words: Vec<(usize, String)> = words.into_iter().collect();
     let width =

@@ -1,4 +1,5 @@
-//! A run as a picture (SVG): rate, window and queue of every flow over time, and the delay in the links' queues.
+//! A run as a picture (SVG): rate, window and queue of every flow over time, and the delay in the links'
+//! queues.
 
 use crate::report::{FlowPoint, FlowReport, SimReport};
 use plotters::prelude::*;

@@ -94,7 +94,7 @@ struct SwarmArgs {
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
 
-    /// Write all measurements of the last world, or of the one that broke a rule, as JSON; - is standard output
+    /// Write all measurements of the last world, or of the one that broke a rule, as JSON; - as for run
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 

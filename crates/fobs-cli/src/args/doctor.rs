@@ -24,9 +24,9 @@ const SECONDS_MAX: u64 = fobs::doctor::PROBE_MAX.as_secs();
 /// packet size, whether UDP passes both ways, how fast it carries data, and the speeds of ciphers, hash,
 /// packets and disks. For each it prints the rate that it allows and the command that mends it; the last
 /// three lines say what is fine, what will limit a copy and what to type. The path is tried with data that is
-/// thrown away, for up to two seconds in each direction; over SSH that takes two connections. A disk is tried with
-/// a file of up to 267 MB that has no name and does not stay. At a daemon the disk is tried only with the
-/// right to write.
+/// thrown away, for up to two seconds in each direction; over SSH that takes two connections. A disk is
+/// tried with a file of up to 267 MB that has no name and does not stay. At a daemon the disk is tried only
+/// with the right to write.
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES, args_override_self = true)]
 pub struct DoctorArgs {

@@ -14,8 +14,8 @@ use crate::moment::parse_deadline;
 use crate::ports::parse_range;
 use crate::units::{parse_rate, parse_size};
 
-/// What to say first of a size out of its bounds that was given as a number alone: what it means, and what was
-/// probably meant.
+/// What to say first of a size out of its bounds that was given as a number alone: what it means, and what
+/// was probably meant.
 fn unitless_size(text: &str, size: u64, sizes: &Sizes) -> String {
     if !text.trim().bytes().all(|byte| byte.is_ascii_digit()) {
         return String::new();

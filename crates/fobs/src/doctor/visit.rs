@@ -123,9 +123,8 @@ impl Trial<'_> {
     }
 }
 
-/// Runs `work`, and cancels `stop` where what was sent for `time` takes long to arrive: soon where data flows,
-/// for what is held at the sender says no more of a slow path; later where none does, for silence is judged
-/// by the session.
+/// Runs `work`, and cancels `stop` where what was sent for `time` takes long to arrive: soon where data
+/// flows, for the rest says no more of a slow path; later where none does, for the session judges silence.
 fn within<T>(
     time: Duration,
     direction: TransferDirection,
