@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
 use crate::args::Cli;
-use crate::spelling::nearest;
+use crate::spelling::{nearest, nearest_of_many};
 
 /// Options of other programs, and what they are here.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
@@ -51,7 +51,7 @@ fn option(program: &Command, command: &str, typed: &str) -> Option<String> {
     if let Some(other) = others.into_iter().find(has) {
         return Some(format!("fobs {other} has it"));
     }
-    let meant = nearest(typed.strip_prefix("--")?, longs(program.find_subcommand(command)?))?;
+    let meant = nearest_of_many(typed.strip_prefix("--")?, longs(program.find_subcommand(command)?))?;
     Some(format!("did you mean '--{meant}'?"))
 }
 
