@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds what a release ships into OUT (target/dist): for x86_64 and aarch64 a static binary, and of it a tarball
-# with an install script, a .deb, an .rpm and two wheels, each with man pages, completions, licences and an SBOM; and
-# the checksums of all. Two runs of one commit are equal byte for byte, wherever the clone lies.
-#   scripts/dist.sh [--arch x86_64|aarch64]... [--only tarball|deb|rpm|manylinux|musllinux]... [--out OUT]
+# with an install script, a .deb, an .rpm and two wheels, each with man pages, completions, licences and an SBOM; the
+# sources of the Python package; and the checksums of all. Two runs of one commit are equal byte for byte, wherever the clone lies.
+#   scripts/dist.sh [--arch x86_64|aarch64]... [--only tarball|deb|rpm|manylinux|musllinux|sdist]... [--out OUT]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,14 +12,14 @@ out=$target_dir/dist
 while [ $# -gt 0 ]; do
     case "$1" in
     --arch) architectures+=("${2:?--arch needs x86_64 or aarch64}") && shift ;;
-    --only) only+=("${2:?--only needs tarball, deb, rpm, manylinux or musllinux}") && shift ;;
+    --only) only+=("${2:?--only needs tarball, deb, rpm, manylinux, musllinux or sdist}") && shift ;;
     --out) out=${2:?--out needs a directory} && shift ;;
     *) echo "unknown argument $1: give --arch x86_64, --arch aarch64, --only PACKAGE, --out DIR" >&2 && exit 1 ;;
     esac
     shift
 done
 [ "${#architectures[@]}" -gt 0 ] || architectures=(x86_64 aarch64)
-[ "${#only[@]}" -gt 0 ] || only=(tarball deb rpm manylinux musllinux)
+[ "${#only[@]}" -gt 0 ] || only=(tarball deb rpm manylinux musllinux sdist)
 
 scripts/install-needs.sh dist
 tools=${FOBS_DIST_TOOLS:-$PWD/target/dist-tools}
@@ -114,6 +114,7 @@ deb() {
     gzip -n9 "$doc/changelog" "$doc/changelog.Debian"
     rm "$doc/LICENSE" "$doc/LICENSE-APACHE"
     cp packaging/deb/copyright "$doc/"
+    install -D -m 644 packaging/deb/lintian-overrides "$root/usr/share/lintian/overrides/fobs"
     mkdir "$root/DEBIAN"
     sed -e "s/@VERSION@/$version/" -e "s/@ARCH@/$arch/" \
         -e "s/@SIZE@/$(du -sk --apparent-size "$root/usr" | cut -f1)/" packaging/deb/control >"$root/DEBIAN/control"
@@ -127,7 +128,8 @@ rpm() {
     root=$(root "$1" site-functions rpm)
     rpmbuild -bb --quiet --target "$1-linux" --define "_topdir $out/work/$1/rpmbuild" --define "_rpmdir $out" \
         --define "_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm" --define "fobs_version $version" \
-        --define "fobs_root $root" --define "fobs_scripts $PWD/packaging/rpm" packaging/rpm/fobs.spec
+        --define "fobs_root $root" --define "fobs_scripts $PWD/packaging/rpm" \
+        --define "fobs_date $(date -d "@$SOURCE_DATE_EPOCH" '+%a %b %d %Y')" packaging/rpm/fobs.spec
 }
 
 # A stand-in for glibc's unwinder to link with, at $1: zig has LLVM's instead. A thread that ends within an extension
@@ -175,6 +177,9 @@ wheel() {
     python3 -m wheel pack --dest-dir "$out" "$folder/$name" >/dev/null
 }
 
+# The sources of the Python package with those of the crates below it: what pip builds where no wheel fits.
+sdist() { maturin sdist --manifest-path bindings/python/Cargo.toml --out "$out"; }
+
 native=$(uname -m)
 for arch in "${architectures[@]}"; do compile "$arch"; done
 runs=$(binary_of "$native")
@@ -186,10 +191,12 @@ for arch in "${architectures[@]}"; do
         tarball | deb | rpm) "$package" "$arch" ;;
         manylinux) wheel "$arch" gnu manylinux_2_28 ;;
         musllinux) wheel "$arch" musl musllinux_1_2 ;;
-        *) echo "unknown package $package: give tarball, deb, rpm, manylinux or musllinux" >&2 && exit 1 ;;
+        sdist) ;;
+        *) echo "unknown package $package: give tarball, deb, rpm, manylinux, musllinux or sdist" >&2 && exit 1 ;;
         esac
     done
 done
+[[ " ${only[*]} " != *" sdist "* ]] || sdist
 rm -rf "$out/work"
 (cd "$out" && sha256sum fobs* >SHA256SUMS)
 ls -l "$out"

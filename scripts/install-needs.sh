@@ -35,7 +35,7 @@ globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-
     ;;
 dist) wanted="dpkg-deb:dpkg rpmbuild:rpm readelf:binutils python3:python3-venv" ;;
 packages) wanted="$wanted rpm:rpm debootstrap:debootstrap busybox:busybox-static file:file python3:python3-venv \
-qemu-aarch64-static:qemu-user-static" ;;
+lintian:lintian rpmlint:rpmlint qemu-aarch64-static:qemu-user-static" ;;
 *)
     echo "unknown argument $1: give bench, lab, lab-peers, dist, packages or none" >&2
     exit 1

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the picture of the page of `fobs explain --html`, from a copy over the loopback, in headless Chromium.
-#   scripts/pictures.sh FOBS      writes docs/figures/explain.png; look at it before you commit it
+# Makes the pictures of README and guide from a copy over the loopback: the page of `fobs explain --html` in headless
+# Chromium, and what a terminal of 80 columns shows of `fobs cp` while it copies and at its end.
+#   scripts/pictures.sh FOBS      writes docs/figures/{explain.png,progress.svg}; look at them before you commit them
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 fobs=$(realpath "${1:?the program}")
-command -v chromium >/dev/null || { echo "skipped: needs chromium" >&2 && exit 0; }
 work=$(mktemp -d)
 daemon=
 finish() {
@@ -24,8 +24,51 @@ for _ in $(seq 50); do
     (cd "$work" && "$fobs" cp -q --rate 100Mbit --trace trace big.tar "fobs://127.0.0.1:$port/") 2>/dev/null && break
     sleep 0.2
 done
+
+# A terminal: what is shown after about half of the copy, and what is there at its end.
+(cd "$work" && FOBS=$fobs PORT=$port python3 - >progress.svg) <<'PYTHON'
+import fcntl, html, os, pty, re, struct, termios
+
+COLUMNS, LETTER, LINE, NO_BREAK = 80, 8.4, 20, "\u00a0"
+command = ["cp", "--rate", "100Mbit", "big.tar", f"fobs://127.0.0.1:{os.environ['PORT']}/again.tar"]
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    os.environ["TERM"] = "xterm"
+    os.execv(os.environ["FOBS"], ["fobs", *command])
+said = b""
+while True:
+    try:
+        part = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not part:
+        break
+    said += part
+os.waitpid(child, 0)
+plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
+states = [state.rstrip() for state in re.split(r"[\r\n]+", plain) if state.strip()]
+halfway = min((s for s in states if "%" in s and "ETA" in s), key=lambda s: abs(int(re.search(r"(\d+)%", s)[1]) - 60))
+last = [s for s in states if s.startswith("fobs: ")][-1]
+shown = ["$ fobs cp big.tar fobs://host/", halfway, *(last[at:at + COLUMNS] for at in range(0, len(last), COLUMNS))]
+width, height = round(COLUMNS * LETTER + 32), LINE * len(shown) + 28
+print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">')
+print(f'<rect width="{width}" height="{height}" rx="6" fill="#1e1e1e"/>')
+print('<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14" fill="#d4d4d4">')
+for number, line in enumerate(shown):
+    text = html.escape(line).replace(" ", NO_BREAK)
+    place = f'x="16" y="{30 + LINE * number}" textLength="{round(len(line) * LETTER)}"'
+    print(f'<text {place} lengthAdjust="spacingAndGlyphs">{text}</text>')
+print("</g></svg>")
+PYTHON
+cp "$work/progress.svg" docs/figures/progress.svg
+
 "$fobs" explain --html "$work/page.html" "$work/trace" >/dev/null
 sed -i "s/127.0.0.1:$port/host/g; s/run on [^<]*/run on desk/" "$work/page.html"
-chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,560 \
-    --screenshot=docs/figures/explain.png "file://$work/page.html" 2>/dev/null
-ls -l docs/figures/explain.png
+if command -v chromium >/dev/null; then
+    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,560 \
+        --screenshot=docs/figures/explain.png "file://$work/page.html" 2>/dev/null
+else
+    echo "skipped: the page needs chromium" >&2
+fi
+ls -l docs/figures

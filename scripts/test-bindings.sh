@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and tests the Python package and the C library: bindings/python in a virtual environment below the
 # target directory, bindings/c with gcc's sanitizers. Without python3 (3.11 or newer) or a C compiler that part
-# is skipped by name. The arguments go to pytest.
+# is skipped by name. Notebooks of the laboratory run with them. The arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -29,6 +29,7 @@ python_tests() {
         "$venv/bin/stubtest" fobs._fobs
         "$venv/bin/pytest" -q -p no:cacheprovider --import-mode=importlib tests "$@"
     )
+    FOBS_LAB=$built/fobs-lab "$venv/bin/python" -B -m pytest -q -p no:cacheprovider lab/tests
     "$venv/bin/python" scripts/python-api.py --check docs/python.md
 }
 

@@ -78,11 +78,53 @@ try_wheel() {
     "$work/venv/bin/pip" install --quiet --no-index --no-compile --find-links "$dist" fobs
     copy_with "$work/venv/bin/fobs"
     [ "$("$work/venv/bin/python" -B -c 'import fobs; print(fobs.__version__)')" = "$version" ] || fail "the wheel's package does not load"
+    # Nothing that `pip show` has a line for is left open.
+    "$work/venv/bin/pip" show fobs >"$work/shown"
+    for line in Name Version Summary Author Author-email Location; do
+        grep -q "^$line: ..*" "$work/shown" || fail "pip show fobs has no $line: $(cat "$work/shown")"
+    done
+    grep -Eq '^License(-Expression)?: ..*' "$work/shown" || fail "pip show fobs has no licence: $(cat "$work/shown")"
+    for field in 'Project-URL: Homepage, ' 'Project-URL: Source, ' 'Keywords: ' 'Description-Content-Type: '; do
+        grep -q "^$field" "$work"/venv/lib/python3*/site-packages/fobs-*.dist-info/METADATA || fail "the wheel has no $field"
+    done
     "$work/venv/bin/pip" uninstall --quiet --yes fobs
     # pip leaves the directories of data files, which are empty.
     find "$work/venv/share" -depth -type d -empty -delete 2>/dev/null || true
     compare "$work/venv" "the wheel"
     pass "the wheel: installed into a fresh venv, copied, imported, removed"
+}
+
+# pip builds it where no wheel fits: everything that its build names is there.
+try_sdist() {
+    local name=fobs-$version
+    mkdir "$work/sdist"
+    tar -xzf "$dist/$name.tar.gz" -C "$work/sdist"
+    for file in PKG-INFO pyproject.toml Cargo.lock README.md LICENSE-APACHE LICENSE-MIT; do
+        [ -f "$work/sdist/$name/$file" ] || fail "the sources of the Python package lack $file"
+    done
+    (cd "$work/sdist/$name" && cargo metadata --format-version 1 >"$work/metadata") ||
+        fail "the sources of the Python package lack a crate"
+    ! grep -q "path+file://$PWD" "$work/metadata" || fail "the sources of the Python package need this clone"
+    pass "the sources of the Python package: unpacked, and complete for cargo"
+}
+
+# What other distributions' own checks say of the packages, and of whom the directories are.
+try_lint() {
+    local deb=$dist/fobs_$version-1_$deb_arch.deb rpm=$dist/fobs-$version-1.$arch.rpm owned
+    owned=$(rpm -qplv "$rpm" 2>/dev/null | awk '/^d/ { print $NF }')
+    [ "$owned" = /usr/share/doc/fobs ] || fail "the .rpm owns directories of others: $owned"
+    if command -v lintian >/dev/null; then
+        lintian --fail-on error,warning --allow-root "$deb" || fail "lintian"
+    else
+        skip "the .deb's check needs lintian"
+    fi
+    if command -v rpmlint >/dev/null; then
+        rpmlint -r packaging/rpm/fobs.rpmlintrc "$rpm" >"$work/rpmlint" || fail "rpmlint: $(cat "$work/rpmlint")"
+        grep -q ' 0 errors, 0 warnings' "$work/rpmlint" || fail "rpmlint: $(cat "$work/rpmlint")"
+    else
+        skip "the .rpm's check needs rpmlint"
+    fi
+    pass "the packages: checked as distributions do"
 }
 
 # A root of this distribution, made once.
@@ -126,6 +168,9 @@ try_rpm() {
     # Debian's rpm would keep its database in a home directory.
     local in_root=(rpm --root "$root" --dbpath /var/lib/rpm)
     "${in_root[@]}" --initdb
+    # What a distribution with rpm has, of its package `filesystem`.
+    mkdir -p "$root"/usr/lib/{systemd/system,sysctl.d} \
+        "$root"/usr/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d,man/man1}
     listing "$root" >"$work/before"
     cp "$root/etc/passwd" "$work/passwd"
     # Debian calls the package of useradd otherwise.
@@ -191,8 +236,10 @@ file "$dist/fobs-$arch-unknown-linux-musl" | grep -q 'static' || fail "the binar
 for binary in "$dist"/fobs-{x86_64,aarch64}-unknown-linux-musl; do
     [ ! -f "$binary" ] || [ "$(stat -c %s "$binary")" -lt 12000000 ] || fail "$binary has 12 MB or more"
 done
+try_lint
 try_tarball
 try_wheel
+try_sdist
 try_bare_root
 try_user
 try_deb

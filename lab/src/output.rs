@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::{EXIT_FILE_IO, Failure};
 
@@ -55,8 +55,34 @@ pub fn unwritable(error: io::Error) -> Failure {
     Failure::with_code(EXIT_FILE_IO, message)
 }
 
-/// Writes a file, replacing an existing one.
+/// What a command prints for people: nothing where one of its files is `-`, standard output, so that a
+/// program reads that file alone.
+#[derive(Debug, Clone, Copy)]
+pub struct People {
+    listen: bool,
+}
+
+impl People {
+    /// Beside these files.
+    pub fn beside(files: &[&Option<PathBuf>]) -> People {
+        People { listen: !files.iter().copied().flatten().any(|path| is_stdout(path)) }
+    }
+
+    /// Prints to standard output, unless a file goes there.
+    pub fn print(self, text: &str) -> Result<(), Failure> {
+        if self.listen { print(text) } else { Ok(()) }
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes a file, replacing an existing one; `-` is standard output.
 pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    if is_stdout(path) {
+        return print(text);
+    }
     fs::write(path, text).map_err(|error| {
         let message = format!("cannot write {}: {error}; check the path", path.display());
         Failure::with_code(EXIT_FILE_IO, message)

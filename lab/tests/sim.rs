@@ -2,8 +2,9 @@
 //! exit codes.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const SCENARIO: &str = r#"
 duration_s = 5
@@ -58,6 +59,29 @@ fn a_scenario_gives_the_same_table_json_and_plot_twice() {
     let json: serde_json::Value = serde_json::from_slice(&once.1).expect("JSON");
     assert_eq!((&json["seed"], &json["flows"][0]["outcome"]), (&7.into(), &"complete".into()));
     assert!(once.2.starts_with(b"<svg"));
+}
+
+#[test]
+fn a_program_reads_the_measurements_and_nothing_else() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fobs-lab"));
+    command.args(["sim", "run", "--json", "-", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("fobs-lab runs");
+    child.stdin.take().expect("a pipe").write_all(SCENARIO.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!(run["name"], "stdin");
+    let flow = &run["flows"][0];
+    let samples = flow["samples"].as_array().expect("samples");
+    // The queue in front of the narrow link is all this flow's.
+    let most = samples.iter().filter_map(|sample| sample["queued_bytes"].as_u64()).max();
+    let queue =
+        run["links"].as_array().expect("links").iter().filter_map(|link| link["queue_bytes_max"].as_u64());
+    assert!(most.is_some_and(|most| most > 0 && most <= queue.sum()), "{most:?}");
+    assert!(samples.iter().any(|sample| sample["window_bytes"].as_u64().is_some_and(|bytes| bytes > 0)));
+
+    let both = sim(&["run", "--json", "-", "--plot", "-", "-"], &[]);
+    assert_eq!((both.status.code(), both.stdout.len()), (Some(1), 0));
+    assert!(String::from_utf8_lossy(&both.stderr).contains("cannot both be standard output"));
 }
 
 #[test]

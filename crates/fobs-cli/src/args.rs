@@ -115,11 +115,19 @@ pub struct KeygenArgs {
     pub comment: Option<String>,
 }
 
+/// Examples of `fobs top`.
+const TOP_EXAMPLES: &str = "\
+Examples:
+  fobs top           the running copies; keys pause, limit and end the one that is marked
+  fobs top --once    the same as text, and the end
+  fobs top --json    for a program";
+
 /// Show the copies that run on this host, and change them.
 ///
 /// Each with its rate, round-trip time, loss and remaining time, and where its time goes. Root sees the
 /// copies of all users.
 #[derive(Debug, Args)]
+#[command(after_help = TOP_EXAMPLES)]
 pub struct TopArgs {
     /// Print the copies once, and end
     #[arg(long)]
@@ -191,8 +199,15 @@ pub struct ExplainArgs {
     pub command: Vec<OsString>,
 }
 
+/// Examples of `fobs man`.
+const MAN_EXAMPLES: &str = "\
+Examples:
+  fobs man fobs-cp | man -l -    a page, where none are installed
+  fobs man --out DIR             all of them, for a package";
+
 /// Print or write the manual pages, in roff.
 #[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
 pub struct ManArgs {
     /// Write each page to a file in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -203,8 +218,16 @@ pub struct ManArgs {
     pub page: Option<String>,
 }
 
+/// Examples of `fobs completions`.
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  source <(fobs completions bash)                                         for this shell
+  fobs completions fish > ~/.config/fish/completions/fobs.fish
+  fobs completions zsh > ~/.zsh/_fobs                                     below a directory of $fpath";
+
 /// Print the completion script for a shell.
 #[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]

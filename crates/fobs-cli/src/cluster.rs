@@ -11,11 +11,18 @@ use fobs::{Error, ErrorKind};
 /// The program of the Python package.
 const PROGRAM: &str = "fobs-cluster";
 
+/// Examples of `fobs cluster`.
+const CLUSTER_EXAMPLES: &str = "\
+Examples:
+  fobs cluster /data/run7 fobs://archive/run7                     with workers of this process
+  fobs cluster run7 in/run7 --nodes nodes.toml --scheduler ADDR   many nodes, on a Dask cluster";
+
 /// Move a tree over many nodes of both sides, on Dask distributed.
 ///
 /// It is part of the Python package: pip install 'fobs[cluster]'. fobs cluster --help lists its options.
 #[derive(Debug, Args)]
 #[command(
+    after_help = CLUSTER_EXAMPLES,
     disable_help_flag = true,
     override_usage = "fobs cluster SRC... DST [--nodes FILE] [--scheduler ADDR]"
 )]

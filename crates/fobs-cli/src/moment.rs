@@ -19,7 +19,21 @@ pub fn parse_deadline(text: &str) -> Result<SystemTime, String> {
     parse_at(text, &Zoned::now())
 }
 
+/// Longest number that is no date: `20261124` is one.
+const BARE_DIGITS_MAX: usize = 7;
+
+/// Refuses a number alone: of `1500` one reader makes seconds and another one the afternoon.
+fn refuse_bare(text: &str) -> Result<(), String> {
+    let number = text.trim();
+    let is_bare = number.bytes().all(|byte| byte.is_ascii_digit());
+    if number.is_empty() || number.len() > BARE_DIGITS_MAX || !is_bare {
+        return Ok(());
+    }
+    Err(format!("{number} alone has no unit, as {number}s or {number}m have: {FORMS}"))
+}
+
 fn parse_at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
+    refuse_bare(text)?;
     let unreadable = || format!("{text:?} is not a deadline: {FORMS}");
     let moment = if let Ok(span) = text.parse::<Span>() {
         now.checked_add(span).map_err(|_| format!("{text:?} is too far away: {FORMS}"))?.timestamp()
@@ -48,6 +62,7 @@ pub fn parse_since(text: &str) -> Result<SystemTime, String> {
 }
 
 fn since(text: &str, now: &Zoned) -> Result<SystemTime, String> {
+    refuse_bare(text)?;
     let moment = if let Ok(span) = text.parse::<Span>() {
         now.checked_sub(span).ok().map(|then| then.timestamp())
     } else if let Ok(timestamp) = text.parse::<Timestamp>() {
@@ -99,7 +114,7 @@ mod tests {
             let moment = Timestamp::try_from(since(text, &now).expect(text)).expect("in range");
             assert_eq!(now.timestamp().as_second() - moment.as_second(), ago, "{text}");
         }
-        for text in ["22:00", "2027-01-01T00:00Z", "soon", "-2h"] {
+        for text in ["22:00", "2027-01-01T00:00Z", "soon", "-2h", "5", "1500", "200000"] {
             since(text, &now).expect_err(text);
         }
     }
@@ -137,7 +152,10 @@ mod tests {
         let table = [
             ("", "is not a deadline"),
             ("soon", "is not a deadline"),
-            ("2", "is not a deadline"),
+            ("2", "2 alone has no unit, as 2s or 2m have"),
+            ("1500", "1500 alone has no unit"),
+            ("15", "15 alone has no unit"),
+            ("153000", "153000 alone has no unit"),
             ("2 parsecs", "is not a deadline"),
             ("25:00", "is not a deadline"),
             ("2026-13-01T00:00Z", "is not a deadline"),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use fobs::options::unitless_rate;
+use fobs::options::unitless_rate_as;
 
 /// End of every error about a rate.
 const RATE_FORMS: &str = "write it like 100M or 10Gbit (bits per second) or 64MiB (bytes per second)";
@@ -19,7 +19,8 @@ const DECIMAL_PLACES_MAX: usize = 18;
 /// bits; with `B` they count bytes. `/s` or `ps` may follow. Zero is refused, and a small number alone.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     let rate = parse(text, rate_unit, RATE_FORMS)?;
-    if split_number(text.trim()).1.is_empty() { unitless_rate(rate) } else { Ok(rate) }
+    let (number, unit) = split_number(text.trim());
+    if unit.is_empty() { unitless_rate_as(rate, number) } else { Ok(rate) }
 }
 
 /// Parses a size; bytes. Units as in [`parse_rate`], without the bits. Zero is refused.
@@ -97,6 +98,33 @@ fn prefix_value(prefix: &str) -> Option<u64> {
         _ => return None,
     };
     Some(base.pow(power))
+}
+
+/// The most important of these words that fit into `columns`, two apart, in the order in which they are
+/// given; each has its rank, 0 the first.
+pub fn fitting(words: impl IntoIterator<Item = (usize, String)>, columns: usize) -> String {
+    let mut words: Vec<(usize, String)> = words.into_iter().collect();
+    let width =
+        |words: &[(usize, String)]| words.iter().map(|(_, word)| word.chars().count() + 2).sum::<usize>();
+    while width(&words) > columns.saturating_add(2) {
+        let Some(least) = words.iter().map(|(rank, _)| *rank).max() else { break };
+        words.retain(|(rank, _)| *rank != least);
+    }
+    words.into_iter().map(|(_, word)| word).collect::<Vec<_>>().join("  ")
+}
+
+/// A text of at most `columns` letters: what does not fit is left out of its middle.
+pub fn shortened(text: &str, columns: usize) -> String {
+    let count = text.chars().count();
+    if count <= columns {
+        return text.to_owned();
+    }
+    let kept = columns.saturating_sub(1);
+    let (before, after) = (kept.div_ceil(2), kept / 2);
+    let begin: String = text.chars().take(before).collect();
+    let end: String = text.chars().skip(count - after).collect();
+    let mark = if columns == 0 { "" } else { "…" };
+    format!("{begin}{mark}{end}")
 }
 
 /// `9.41 Gbit/s`.
@@ -198,10 +226,15 @@ mod tests {
 
     #[test]
     fn a_small_rate_without_a_unit_is_a_mistake() {
-        for text in ["1", "100", " 50 ", "2.5", "99999"] {
+        for (text, means) in [
+            ("1", "would be 1 bit per second; write 1Mbit, or 1bit"),
+            ("100", "would be 100 bits per second; write 100Mbit, or 100bit"),
+            (" 50 ", "50 alone would be 50 bits per second; write 50Mbit, or 50bit"),
+            ("2.5", "2.5 alone would be 2 bits per second; write 2.5Mbit, or 2bit"),
+            ("99999", "write 99999kbit, or 99999bit"),
+        ] {
             let sentence = parse_rate(text).expect_err(text);
-            let whole = text.trim().split('.').next().unwrap();
-            assert!(sentence.contains(&format!("write {whole}Mbit, or {whole}bit")), "{sentence}");
+            assert!(sentence.contains(means), "{text}: {sentence}");
         }
     }
 

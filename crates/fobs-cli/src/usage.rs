@@ -62,10 +62,21 @@ pub fn sentence(error: &clap::Error) -> String {
     let typed = std::env::args().nth(1).filter(|word| is_command(word));
     let command = command.or(typed.as_deref());
     let what = paragraphs.first().map_or("", String::as_str);
-    let mut parts = vec![what.strip_prefix("error: ").unwrap_or(what).to_owned()];
+    let mut parts = vec![plain(what.strip_prefix("error: ").unwrap_or(what))];
     parts.extend(tips::of(error, command));
     let help = command.map_or("'fobs --help'".to_owned(), |command| format!("'fobs {command} --help'"));
     format!("{}; see {help}", parts.join("; "))
+}
+
+/// What the standard library says of a number, in words for people.
+fn plain(what: &str) -> String {
+    let words = [
+        ("invalid digit found in string", "it is no whole number"),
+        ("cannot parse integer from empty string", "a whole number is needed"),
+        ("number too large to fit in target type", "it is too large"),
+        ("number too small to fit in target type", "it is too small"),
+    ];
+    words.iter().fold(what.to_owned(), |what, (from, to)| what.replace(from, to))
 }
 
 fn is_command(word: &str) -> bool {
@@ -107,11 +118,27 @@ mod tests {
             ),
             ("cp -P 0 a b:", "invalid value '0' for '--port <PORT>': 0 is not in 1..=65535"),
             ("cp -l 0 a b:", "invalid value '0' for '-l <KBIT>'"),
+            ("cp -l 1e9 a b:", "invalid value '1e9' for '-l <KBIT>': it is no whole number; see"),
+            ("ctl foo pause", "invalid value 'foo' for '<ID>': it is no whole number; see 'fobs "),
+            ("keygen -t x", "unexpected argument '-t' found; see 'fobs keygen"),
+            ("top -x", "unexpected argument '-x' found; see 'fobs top"),
+            ("doctor --host", "unexpected argument '--host' found; see 'fobs doctor"),
+            ("serve --prot 5", "unexpected argument '--prot' found; see 'fobs serve"),
+            ("cp --prot 5 a b:", "unexpected argument '--prot' found; did you mean '--port'?; see"),
+            ("hepl", "unrecognized subcommand 'hepl'; did you mean 'help'?; see"),
+            ("cp --rate 1.5 a b:", "1.5 alone would be 1 bit per second; write 1.5Mbit, or 1bit if"),
+            ("cp --rate 50000 a b:", "50000 alone would be 50000 bits per second; write 50000kbit, or"),
+            ("cp --deadline 1500 a b:", "1500 alone has no unit, as 1500s or 1500m have: give"),
             (
                 "cp -l 1 --rate 1M a b:",
                 "the argument '-l <KBIT>' cannot be used with '--rate <RATE>'; see 'fobs cp",
             ),
-            ("cp --packet-size 9 a b:", "a packet carries 512 to 65000 bytes"),
+            (
+                "cp --packet-size 9 a b:",
+                "9 alone would be 9 bytes; write 9KiB, perhaps: a packet carries 512 to 65000 bytes",
+            ),
+            ("cp --memory 256 a b:", "256 alone would be 256 bytes; write 256MiB, perhaps: a side may hold"),
+            ("cp --memory 1KiB a b:", "for '--memory <BYTES>': a side may hold 64 MiB"),
             ("serve --root x", "not provided: --authorized-keys <FILE>; see 'fobs serve --help'"),
             ("copy a b:", "unrecognized subcommand 'copy'; did you mean 'cp'?; see"),
             ("--bad", "unexpected argument '--bad' found; see 'fobs --help'"),

@@ -128,6 +128,7 @@ fn a_doctors_visit_is_a_probe() {
         remote: Some(remote(&served)),
         options: served.options(),
         time: Duration::from_millis(200),
+        whole: None,
     };
     let found = checkup.run(served.client_events(), &CancelToken::new()).unwrap();
     assert!(found.there.is_some());

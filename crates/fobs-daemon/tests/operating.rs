@@ -10,9 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fobs::event::Outcome;
-use fobs::{CancelToken, ErrorKind, TransferOptions};
+use fobs::options::Location;
+use fobs::{Call, CancelToken, ErrorKind, Onto, Session, TransferOptions};
 
-use served::{Served, content, wait_for};
+use served::{Events, Served, content, wait_for};
 
 /// Long enough that no test waits for it.
 const LONG: Duration = Duration::from_secs(600);
@@ -80,6 +81,44 @@ fn a_full_daemon_lets_a_known_client_wait() {
     first.join().unwrap().unwrap_err();
     second.join().unwrap().unwrap();
     assert_eq!(served.handle.waiting(), 0);
+}
+
+#[test]
+fn every_request_that_waits_for_a_place_is_told_so() {
+    type Ask = fn(Call<'_>) -> fobs::Result<()>;
+    let asks: &[(&str, Ask)] = &[
+        ("list", |call| call.list("").map(drop)),
+        ("stat", |call| call.stat("small").map(drop)),
+        ("walk", |call| call.walk("", 3).map(drop)),
+        ("copy", |call| call.copy("small", "again", Onto::Anything).map(drop)),
+        ("touch", |call| call.touch("small")),
+        ("make_directory", |call| call.make_directory("new")),
+        ("remove", |call| call.remove("again")),
+        ("recv", |call| call.recv("small", 100).map(drop)),
+        ("send", |call| call.send("sent", b"content").map(drop)),
+    ];
+    let served = served(|options| {
+        options.sessions_max = 1;
+        options.queue_wait = LONG;
+    });
+    for (name, ask) in asks {
+        let cancel = CancelToken::new();
+        let first = begin(&served, 2_000_000, &cancel);
+        let Location::Remote(remote) = served.remote("") else { panic!("a remote") };
+        let session = Session::builder(remote).options(served.options()).open().unwrap();
+        let events = Arc::new(Events::default());
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| ask(session.call().events(events.clone())));
+            let told = "all 1 sessions of the server are taken: waiting for one for up to 600 s";
+            let is_told = || events.notices().iter().any(|line| line.contains(told)).then_some(());
+            // The first copy takes minutes: what is told meanwhile is told before the answer.
+            wait_for(is_told);
+            assert!(!asked.is_finished(), "{name}");
+            cancel.cancel();
+            asked.join().unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
+        });
+        first.join().unwrap().unwrap_err();
+    }
 }
 
 #[test]

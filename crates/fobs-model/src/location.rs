@@ -157,6 +157,35 @@ fn scheme(bytes: &[u8]) -> Option<(Carrier, Begin, &[u8])> {
     SCHEMES.iter().find_map(|(prefix, carrier, begin)| Some((*carrier, *begin, bytes.strip_prefix(*prefix)?)))
 }
 
+/// What to do about a URL of this scheme; `None` for a host of one word whose path begins with two slashes.
+fn of_another_program(scheme: &[u8]) -> Option<&'static str> {
+    const REFUSALS: &[(&[&str], &str)] = &[
+        (&["http", "https", "ftp", "ftps", "tftp"], "a web address is fetched with curl or wget"),
+        (&["rsync"], "rsync's daemon speaks another protocol: WRITE"),
+        (
+            &[
+                "s3", "s3a", "s3n", "gs", "gcs", "az", "azure", "abfs", "abfss", "wasb", "wasbs", "b2",
+                "oss", "swift", "gdrive", "dropbox",
+            ],
+            "object stores are not reached: use rclone, or run fobs on a host that has them mounted",
+        ),
+        (&["dav", "davs", "webdav", "webdavs"], "WebDAV is not spoken: use rclone or curl, or mount it"),
+        (
+            &["gsiftp", "globus", "gridftp", "xrootd", "root", "srm"],
+            "grid protocols are not spoken: use that system's client, or run fobs on a host that has the files",
+        ),
+        (
+            &["smb", "cifs", "nfs", "afp", "hdfs", "webhdfs", "ipfs"],
+            "mount it and give the path, or run fobs on a host that has it mounted",
+        ),
+        (&["sftp"], "fobs runs on both hosts and speaks no SFTP: WRITE"),
+        (&["ssh", "scp", "fobs", "fobs+ssh", "fobsssh"], "a scheme is written in small letters: WRITE"),
+        (&["file"], "leave out file:// and give the path alone"),
+    ];
+    let has = |names: &[&str]| names.iter().any(|name| name.as_bytes() == scheme);
+    REFUSALS.iter().find(|(names, _)| has(names)).map(|(_, refusal)| *refusal)
+}
+
 /// Why a URL of another program, or a password in front of the host, is none of ours.
 fn foreign(bytes: &[u8]) -> Option<String> {
     const WRITE: &str = "write host:path (over ssh), ssh://host:port/path or fobs://host/path";
@@ -165,20 +194,14 @@ fn foreign(bytes: &[u8]) -> Option<String> {
     if after.starts_with(b"//")
         && before.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
     {
-        let refusal = match before.to_ascii_lowercase().as_slice() {
-            b"http" | b"https" | b"ftp" | b"ftps" => "a web address is fetched with curl or wget".to_owned(),
-            b"rsync" => format!("rsync's daemon speaks another protocol: {WRITE}"),
-            b"s3" | b"gs" | b"az" | b"azure" | b"b2" | b"swift" => {
-                "object stores are not reached: use rclone, or run fobs on a host that has them mounted"
-                    .to_owned()
-            }
-            b"sftp" => format!("fobs runs on both hosts and speaks no SFTP: {WRITE}"),
-            b"ssh" | b"scp" | b"fobs" => format!("a scheme is written in small letters: {WRITE}"),
-            b"file" => "leave out file:// and give the path alone".to_owned(),
-            // A host of one word whose path begins with two slashes.
-            _ => return None,
-        };
-        return Some(refusal);
+        return of_another_program(&before.to_ascii_lowercase())
+            .map(|refusal| refusal.replace("WRITE", WRITE));
+    }
+    // As for rsync; `host_colon` has read the brackets of an address.
+    if after.starts_with(b":") && !after.starts_with(b"::") {
+        return Some(format!(
+            "host::module is rsync's daemon, which speaks another protocol (an IPv6 address has brackets): {WRITE}"
+        ));
     }
     let end = after.iter().position(|&byte| byte == b'/').unwrap_or(after.len());
     let at = after[..end].iter().position(|&byte| byte == b'@')?;

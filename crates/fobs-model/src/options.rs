@@ -24,7 +24,7 @@ pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
 
-pub use bounds::unitless_rate;
+pub use bounds::{unitless_rate, unitless_rate_as};
 pub use chmod::Chmod;
 pub use fobs_proto::session::MEMORY_RANGE;
 pub use owners::AccountMap;

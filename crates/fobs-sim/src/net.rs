@@ -144,6 +144,11 @@ impl Net {
         link.config().rate == 0 || link.backlog() + u64::from(len) <= link.config().queue
     }
 
+    /// Bytes of a flow's data that wait in queues on its way.
+    pub(crate) fn queued(&self, flow: FlowId) -> u64 {
+        self.route(flow, Way::Data).iter().map(|link| self.links[*link].backlog_of(flow)).sum()
+    }
+
     /// Propagation delay of a flow's route.
     pub(crate) fn delay(&self, flow: FlowId, way: Way) -> Nanos {
         self.route(flow, way).iter().map(|link| self.links[*link].config().delay).sum()

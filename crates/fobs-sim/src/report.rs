@@ -119,6 +119,8 @@ pub struct FlowPoint {
     pub pacing_mbit: Option<f64>,
     /// Congestion window.
     pub window_bytes: Option<u64>,
+    /// Its data in the queues on its way, with IP headers.
+    pub queued_bytes: u64,
 }
 
 /// A link.
@@ -379,6 +381,7 @@ fn points(view: &FlowView) -> Vec<FlowPoint> {
             rtt_ms: sample.rtt.map(millis),
             pacing_mbit: sample.pacing.map(|rate| rate as f64 / 1e6),
             window_bytes: sample.window,
+            queued_bytes: sample.queued,
         });
     }
     points

@@ -109,6 +109,8 @@ pub struct FlowSample {
     pub pacing: Option<u64>,
     /// Congestion window, bytes.
     pub window: Option<u64>,
+    /// Bytes of its data that wait in queues on its way.
+    pub queued: u64,
 }
 
 /// One link's figures at one time.
@@ -398,9 +400,9 @@ impl World {
 
     fn take_samples(&mut self) {
         let at = self.net.now;
-        for (flow, samples) in self.flows.iter_mut().zip(&mut self.flow_samples) {
+        for ((id, flow), samples) in (0..).zip(&mut self.flows).zip(&mut self.flow_samples) {
             let FlowFigures { delivered, rtt, pacing, window, .. } = flow.figures(at);
-            samples.push(FlowSample { at, delivered, rtt, pacing, window });
+            samples.push(FlowSample { at, delivered, rtt, pacing, window, queued: self.net.queued(id) });
         }
         for (link, samples) in self.net.links.iter().zip(&mut self.link_samples) {
             samples.push(LinkSample { at, waiting: link.waiting_time() });

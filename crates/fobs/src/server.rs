@@ -95,6 +95,13 @@ enum Told {
     All(SessionFigures),
 }
 
+/// Lets the host say to a client of any request that it waits, where that client listens.
+fn let_tell(channel: &ControlChannel, hello: &Hello, host: &mut dyn Host) {
+    if hello.has(WAITS) {
+        host.may_tell(channel.writer.clone());
+    }
+}
+
 fn serve_request(
     channel: ControlChannel,
     request: Box<Request>,
@@ -104,9 +111,7 @@ fn serve_request(
 ) -> Result<SessionFigures> {
     let Request { examine, open } = *request;
     cancel.check()?;
-    if hello.has(WAITS) {
-        host.may_tell(channel.writer.clone());
-    }
+    let_tell(&channel, hello, host);
     let policy = host.judge(Wanted::Transfer { open: &open, examine: examine.as_deref() })?;
     if let Some(directory) = examine {
         let client = channel.peer.address.or(policy.client);

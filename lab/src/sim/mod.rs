@@ -16,20 +16,21 @@ mod forecast;
 mod gauntlet;
 mod sharing;
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fs, io};
 
 use clap::{Subcommand, ValueHint};
 use fobs_sim::{Scenario, SimReport, World, plot, swarm};
 
 use crate::failure::{self, EXIT_INTERNAL, EXIT_NO_SOURCE, Failure};
-use crate::output::{print, write_file};
+use crate::output::{People, write_file};
 
 const EXAMPLES: &str = "\
 Examples:
   fobs-lab sim run scenarios/neighbours.toml       a table on standard output
   fobs-lab sim run --seed 7 --json run.json --plot run.svg scenarios/lossy.toml
+  fobs-lab sim run --json - scenarios/lossy.toml   for a program: lab/notebooks/controllers.ipynb
   fobs-lab sim swarm --seeds 500                   random worlds, each checked at every step
   fobs-lab sim swarm --seeds 1 --from 17           one of them again
   fobs-lab sim direct --loss-rate 0.00035 windows.jsonl.gz
@@ -68,15 +69,15 @@ struct RunArgs {
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
 
-    /// Write all measurements as JSON
+    /// Write all measurements as JSON; - is standard output, without the table
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 
-    /// Write a plot (SVG) of goodput and queues
+    /// Write a plot (SVG) of rate, window and queue of each flow over time; - is standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     plot: Option<PathBuf>,
 
-    /// The scenario, a TOML file
+    /// The scenario, a TOML file; - is standard input
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
     scenario: PathBuf,
 }
@@ -93,7 +94,7 @@ struct SwarmArgs {
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
 
-    /// Write all measurements of the last world, or of the one that broke a rule, as JSON
+    /// Write all measurements of the last world, or of the one that broke a rule, as JSON; - as for run
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 
@@ -117,13 +118,11 @@ pub fn main(args: &Args) -> ExitCode {
 
 fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
     let shown = args.scenario.display();
-    let text = fs::read_to_string(&args.scenario).map_err(|error| {
-        Failure::with_code(
-            EXIT_NO_SOURCE,
-            format!("cannot read the scenario {shown}: {error}; check the path"),
-        )
-    })?;
-    let name = args.scenario.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    if [&args.json, &args.plot].iter().all(|file| file.as_deref() == Some(Path::new("-"))) {
+        return Err(Failure::new("--json and --plot cannot both be standard output: name a file for one"));
+    }
+    let people = People::beside(&[&args.json, &args.plot]);
+    let (name, text) = read_scenario(&args.scenario)?;
     let invalid = |what: String| Failure::new(format!("the scenario {shown} is invalid: {what}"));
     let mut config = Scenario::parse(&name, &text).map_err(|error| invalid(error.to_string()))?.config;
     config.seed = args.seed.unwrap_or(config.seed);
@@ -142,10 +141,26 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
         let svg = plot::svg(&report).map_err(|error| Failure::with_code(EXIT_INTERNAL, error.to_string()))?;
         write_file(path, &svg)?;
     }
-    print(&report.table())
+    people.print(&report.table())
+}
+
+/// A scenario's name (its file's, until it names itself) and text.
+fn read_scenario(path: &Path) -> Result<(String, String), Failure> {
+    if path.as_os_str() == "-" {
+        let text = io::read_to_string(io::stdin()).map_err(|error| unreadable(path, &error))?;
+        return Ok(("stdin".to_owned(), text));
+    }
+    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    Ok((path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned()), text))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("cannot read the scenario {}: {error}; check the path", path.display());
+    Failure::with_code(EXIT_NO_SOURCE, message)
 }
 
 fn run_swarm(args: &SwarmArgs) -> Result<(), Failure> {
+    let people = People::beside(&[&args.json]);
     let (mut packets, mut counts) = (0u64, Vec::<(&str, u64)>::new());
     for i in 0..args.seeds {
         let seed = args.from.wrapping_add(i);
@@ -163,11 +178,11 @@ fn run_swarm(args: &SwarmArgs) -> Result<(), Failure> {
             None => counts.push((word, 1)),
         }
         if args.verbose {
-            print(&format!("{}\n", world.line()))?;
+            people.print(&format!("{}\n", world.line()))?;
         }
     }
     counts.sort_unstable();
     let counts: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
     let (seeds, from) = (args.seeds, args.from);
-    print(&format!("{seeds} worlds from seed {from}, {packets} packets: {}\n", counts.join(", ")))
+    people.print(&format!("{seeds} worlds from seed {from}, {packets} packets: {}\n", counts.join(", ")))
 }

@@ -24,9 +24,9 @@ const SECONDS_MAX: u64 = fobs::doctor::PROBE_MAX.as_secs();
 /// packet size, whether UDP passes both ways, how fast it carries data, and the speeds of ciphers, hash,
 /// packets and disks. For each it prints the rate that it allows and the command that mends it; the last
 /// three lines say what is fine, what will limit a copy and what to type. The path is tried with data that is
-/// thrown away, for two seconds in each direction; over SSH that takes two connections. A disk is tried with
-/// a file of up to 267 MB that has no name and does not stay. At a daemon the disk is tried only with the
-/// right to write.
+/// thrown away, for up to two seconds in each direction; over SSH that takes two connections. A disk is
+/// tried with a file of up to 267 MB that has no name and does not stay. At a daemon the disk is tried only
+/// with the right to write.
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES, args_override_self = true)]
 pub struct DoctorArgs {
@@ -34,9 +34,9 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 
-    /// How long data is sent in each direction, seconds
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
-    pub seconds: u64,
+    /// How long data is sent in each direction, seconds [default: 2 at most, so that all takes 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub seconds: Option<u64>,
 
     /// Print one JSON object
     #[arg(long)]

@@ -54,11 +54,11 @@ pub fn wanted(command: &Command, before: &[OsString], typed: &[u8]) -> Wanted {
         ("ctl", 0) => Wanted::Copy,
         ("ctl", _) => Wanted::Change,
         ("man", 0) => Wanted::Page,
-        _ => Wanted::Nothing,
+        _ => command.get_positionals().nth(arguments).map_or(Wanted::Nothing, value_of),
     }
 }
 
-/// What an option takes. The scripts of the parser break names at their blanks.
+/// What an option or an argument takes. The scripts of the parser break names at their blanks.
 fn value_of(option: &Arg) -> Wanted {
     let values = option.get_possible_values();
     match option.get_value_hint() {
@@ -128,6 +128,12 @@ mod tests {
             ("config --why", Wanted::Host),
             ("man", Wanted::Page),
             ("serve", Wanted::Nothing),
+            ("explain", Wanted::File),
+            (
+                "completions",
+                Wanted::Word(["bash", "elvish", "fish", "powershell", "zsh"].map(str::to_owned).into()),
+            ),
+            ("completions bash", Wanted::Nothing),
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let command = program.find_subcommand(&words[0]).expect("a command");

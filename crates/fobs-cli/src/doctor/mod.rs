@@ -12,6 +12,11 @@ use serde::Serialize;
 use crate::args::doctor::DoctorArgs;
 use crate::{exit, location, output, push, signals};
 
+/// How long data is sent in each direction at most, and how long a person waits for all of it, without
+/// `--seconds`.
+const TIME: Duration = Duration::from_secs(2);
+const WHOLE: Duration = Duration::from_secs(5);
+
 /// Runs `fobs doctor`; returns the exit code: that of a copy where none is possible.
 pub fn run(args: &DoctorArgs) -> u8 {
     match examine(args) {
@@ -70,7 +75,11 @@ fn checkup(args: &DoctorArgs) -> Result<Checkup> {
         way.check(CommandName::Doctor, carrier)?;
     }
     let options = way.chosen.options.clone();
-    Ok(Checkup { directory: args.dir.clone(), remote, options, time: Duration::from_secs(args.seconds) })
+    let (time, whole) = match args.seconds {
+        Some(seconds) => (Duration::from_secs(seconds), None),
+        None => (TIME, Some(WHOLE)),
+    };
+    Ok(Checkup { directory: args.dir.clone(), remote, options, time, whole })
 }
 
 #[cfg(test)]

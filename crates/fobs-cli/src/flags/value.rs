@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fobs::options::flag::{Names, Takes};
+use fobs::options::flag::{Names, Sizes, Takes};
 use jiff::Timestamp;
 
 use super::Chosen;
@@ -13,6 +13,19 @@ use crate::endurance::{parse_min_rate, parse_timeout};
 use crate::moment::parse_deadline;
 use crate::ports::parse_range;
 use crate::units::{parse_rate, parse_size};
+
+/// What to say first of a size out of its bounds that was given as a number alone: what it means, and what
+/// was probably meant.
+fn unitless_size(text: &str, size: u64, sizes: &Sizes) -> String {
+    if !text.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+        return String::new();
+    }
+    let fits =
+        |factor: u64| size.checked_mul(factor).is_some_and(|size| (sizes.least..=sizes.most).contains(&size));
+    let meant = [("MiB", 1 << 20), ("KiB", 1 << 10)].into_iter().find(|(_, factor)| fits(*factor));
+    let meant = meant.map_or_else(String::new, |(unit, _)| format!("; write {size}{unit}, perhaps"));
+    format!("{size} alone would be {size} bytes{meant}: ")
+}
 
 /// A value that was read.
 #[derive(Clone)]
@@ -57,7 +70,7 @@ pub fn read<T: Default + 'static>(
         Takes::Size(sizes, set) => {
             let size = parse_size(text)?;
             if !(sizes.least..=sizes.most).contains(&size) {
-                return Err(sizes.wrong.to_owned());
+                return Err(unitless_size(text, size, sizes) + sizes.wrong);
             }
             reading(size.to_string(), Arc::new(move |it| set(it, size)))
         }

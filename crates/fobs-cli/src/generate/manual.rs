@@ -27,9 +27,21 @@ const ENVIRONMENT: &[Term] = &[
     ("CVSIGNORE", &["sync"], "Patterns that -C leaves out, beside its own."),
     (
         "XDG_CONFIG_HOME, XDG_STATE_HOME",
-        &["cp", "sync", "doctor", "config", "keygen", "clean"],
+        &["cp", "sync", "doctor", "config", "keygen", "clean", "serve"],
         "Directories in place of ~/.config and ~/.local/state.",
     ),
+    (
+        "XDG_RUNTIME_DIR",
+        &["cp", "sync", "top", "ctl"],
+        "Directory in which running copies answer fobs top and fobs ctl, in place of /run/user/UID.",
+    ),
+    ("NOTIFY_SOCKET", &["serve"], "Where systemd is told that the daemon is ready, and how it is."),
+    (
+        "JOURNAL_STREAM",
+        &["serve"],
+        "Set where systemd's journal takes the log: lines have no time of their own.",
+    ),
+    ("PATH", &["cluster"], "Where the program fobs-cluster of the Python package is looked for."),
 ];
 
 const FILES: &[Term] = &[
@@ -50,6 +62,25 @@ const FILES: &[Term] = &[
         &["cp", "sync", "doctor", "clean"],
         "What was learned of paths, and what broken copies left.",
     ),
+    (
+        "/run/user/UID/fobs/PID.sock, /tmp/fobs-UID/PID.sock",
+        &["cp", "sync", "top", "ctl"],
+        "Where a running copy answers fobs top and fobs ctl of its user and of root.",
+    ),
+];
+
+/// Those of the program's own page.
+const PROGRAM_EXAMPLES: &str = "\
+Examples:
+  fobs cp -rp data/ host:data             a tree to another host, over ssh
+  fobs sync -a --delete data/ host:data   only what changed, with rsync's letters
+  fobs doctor host:                       what will limit copies to it, and what would help
+  fobs keygen                             a key for daemons (fobs serve, fobs://host/path)";
+
+/// Of a page without a term of a section.
+const NONE: &[(&str, &str)] = &[
+    ("ENVIRONMENT", "No variable changes what it does."),
+    ("FILES", "It reads and writes what its command line names, and standard input and output."),
 ];
 
 /// Programs beside ours.
@@ -84,16 +115,13 @@ fn page(command: &Command, names: &[String]) -> io::Result<Vec<u8>> {
     if command.has_subcommands() {
         man.render_subcommands_section(&mut text)?;
     }
-    if let Some(after_help) = command.get_after_help().map(ToString::to_string)
-        && !after_help.starts_with(exit::HEADING)
-    {
-        kept_lines(&after_help).to_writer(&mut text)?;
-    }
+    // The program's own help ends with the exit codes.
+    let after_help = command.get_after_help().map(ToString::to_string);
+    let examples = after_help.filter(|text| !text.starts_with(exit::HEADING));
+    kept_lines(examples.as_deref().unwrap_or(PROGRAM_EXAMPLES)).to_writer(&mut text)?;
     exit_status(command).to_writer(&mut text)?;
     for (heading, terms) in [("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)] {
-        if let Some(section) = terms_of(command, heading, terms) {
-            section.to_writer(&mut text)?;
-        }
+        terms_of(command, heading, terms).to_writer(&mut text)?;
     }
     see_also(command, names).to_writer(&mut text)?;
     Ok(text)
@@ -126,7 +154,7 @@ fn exit_status(command: &Command) -> Roff {
     roff
 }
 
-fn terms_of(command: &Command, heading: &str, terms: &[Term]) -> Option<Roff> {
+fn terms_of(command: &Command, heading: &str, terms: &[Term]) -> Roff {
     let page = name(command);
     let page = page.strip_prefix("fobs-").unwrap_or(&page);
     let mut roff = Roff::new();
@@ -137,7 +165,10 @@ fn terms_of(command: &Command, heading: &str, terms: &[Term]) -> Option<Roff> {
         term(&mut roff, name, what);
         any = true;
     }
-    any.then_some(roff)
+    if let Some((_, sentence)) = NONE.iter().find(|(of, _)| !any && *of == heading) {
+        roff.text([roman(*sentence)]);
+    }
+    roff
 }
 
 fn see_also(command: &Command, names: &[String]) -> Roff {
@@ -166,19 +197,16 @@ mod tests {
 
     #[test]
     fn every_page_has_the_sections_of_a_manual() {
-        for (name, text) in pages(Cli::command()).expect("roff") {
+        for (name, text) in pages(super::super::visible()).expect("roff") {
             let text = String::from_utf8(text).expect("UTF-8");
             let at = |heading: &str| text.find(&format!(".SH {heading}"));
-            for heading in ["NAME", "SYNOPSIS", "\"EXIT STATUS\"", "\"SEE ALSO\""] {
-                assert!(at(heading).is_some(), "{name} lacks {heading}");
-            }
-            let calls = ["fobs", "fobs-cp", "fobs-sync", "fobs-doctor"].contains(&name.as_str());
-            for heading in ["ENVIRONMENT", "FILES"] {
-                assert!(!calls || at(heading).is_some(), "{name} lacks {heading}");
-            }
-            if ["fobs-cp", "fobs-sync", "fobs-doctor", "fobs-keygen", "fobs-config"].contains(&name.as_str())
-            {
-                assert!(at("EXAMPLES").is_some(), "{name} has no examples");
+            let wanted =
+                ["NAME", "SYNOPSIS", "EXAMPLES", "\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "\"SEE ALSO\""];
+            let places: Vec<_> = wanted.iter().map(|heading| at(heading)).collect();
+            assert!(places.iter().all(Option::is_some), "{name}: {wanted:?} at {places:?}");
+            assert!(places.is_sorted(), "{name}: {wanted:?} at {places:?}");
+            for section in text.split(".SH ").skip(1) {
+                assert!(section.trim().lines().count() > 1, "{name}: an empty section: {section}");
             }
         }
     }

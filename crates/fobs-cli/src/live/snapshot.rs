@@ -7,7 +7,7 @@ use fobs::explain::Explanation;
 use serde::{Deserialize, Serialize};
 
 use super::Left;
-use crate::units::{show_bytes, show_clock, show_rate, show_share};
+use crate::units::{fitting, show_bytes, show_clock, show_rate, show_share};
 
 /// A copy at one moment. Members that are missing are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -85,27 +85,40 @@ impl Snapshot {
             .then(|| (self.bytes as f64 / self.bytes_known as f64).clamp(0.0, 1.0))
     }
 
-    /// Figures in one line.
-    pub fn figures(&self) -> String {
+    /// Figures in one line of at most so many columns.
+    pub fn figures_in(&self, columns: usize) -> String {
         let share = self.share().map(|share| format!("{:.0}%", share * 100.0));
         let rtt = self.rtt_ms.map(|rtt| format!("RTT {rtt:.1} ms"));
-        let words = [
-            share,
-            Some(show_bytes(self.bytes)),
-            Some(if self.paused { "paused".to_owned() } else { show_rate(self.rate_bps) }),
-            self.time_left(),
-            rtt,
-            Some(format!("loss {}", show_share(self.loss_rate))),
-        ];
-        words.into_iter().flatten().collect::<Vec<_>>().join("  ")
+        let rate = if self.paused { "paused".to_owned() } else { show_rate(self.rate_bps) };
+        let left = self.time_left();
+        // Where its span does not fit, the time itself may.
+        let whole = left.as_ref().map_or(0, |(_, span)| span.len());
+        let ranked = |span: bool| {
+            let left =
+                left.as_ref().map(|(left, width)| if span { format!("{left}{width}") } else { left.clone() });
+            // In the order in which they are shown, with their rank.
+            let words = [
+                (2, share.clone()),
+                (3, Some(show_bytes(self.bytes))),
+                (0, Some(rate.clone())),
+                (1, left),
+                (4, rtt.clone()),
+                (5, Some(format!("loss {}", show_share(self.loss_rate)))),
+            ];
+            fitting(words.into_iter().filter_map(|(rank, word)| Some((rank, word?))), columns)
+        };
+        let all = ranked(false);
+        if all.chars().count() + whole <= columns { ranked(true) } else { all }
     }
 
-    /// `ETA 5:00 (4:10 to 7:30)`.
-    fn time_left(&self) -> Option<String> {
+    /// `ETA 5:00 (4:10 to 7:30)`, with a span only where it is one.
+    fn time_left(&self) -> Option<(String, String)> {
         let left = self.left.filter(|_| !self.paused)?;
         let clock = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().map(show_clock);
+        let (likely, least) = (clock(left.likely_s)?, clock(left.least_s)?);
         let most = left.most_s.and_then(clock).unwrap_or_else(|| "?".to_owned());
-        Some(format!("ETA {} ({} to {most})", clock(left.likely_s)?, clock(left.least_s)?))
+        let span = if least == most { String::new() } else { format!(" ({least} to {most})") };
+        Some((format!("ETA {likely}"), span))
     }
 }
 
@@ -116,7 +129,7 @@ mod tests {
     #[test]
     fn the_line_has_what_is_known() {
         let nothing = Snapshot::default();
-        assert_eq!(nothing.figures(), "0 bytes  0 bit/s  loss 0.00%");
+        assert_eq!(nothing.figures_in(200), "0 bytes  0 bit/s  loss 0.00%");
         let running = Snapshot {
             bytes: 2_500_000_000,
             bytes_known: 10_000_000_000,
@@ -128,11 +141,28 @@ mod tests {
             ..Snapshot::default()
         };
         assert_eq!(
-            running.figures(),
+            running.figures_in(200),
             "25%  2.50 GB  1.00 Gbit/s  ETA 1:00 (0:50 to 1:30)  RTT 65.0 ms  loss 0.10%"
         );
+        let left = |likely_s, least_s, most_s| {
+            let left = Some(Left { likely_s, least_s, most_s });
+            let (left, span) = Snapshot { left, ..running.clone() }.time_left().expect("there is some left");
+            left + &span
+        };
+        assert_eq!(left(30.2, 30.0, Some(30.9)), "ETA 0:30");
+        assert_eq!(left(30.2, 29.0, Some(30.9)), "ETA 0:30 (0:29 to 0:30)");
+        assert_eq!(left(30.2, 30.0, None), "ETA 0:30 (0:30 to ?)");
+        for (columns, line) in [
+            (80, "25%  2.50 GB  1.00 Gbit/s  ETA 1:00 (0:50 to 1:30)  RTT 65.0 ms  loss 0.10%"),
+            (71, "25%  2.50 GB  1.00 Gbit/s  ETA 1:00  RTT 65.0 ms  loss 0.10%"),
+            (40, "25%  2.50 GB  1.00 Gbit/s  ETA 1:00"),
+            (31, "25%  1.00 Gbit/s  ETA 1:00"),
+            (12, "1.00 Gbit/s"),
+        ] {
+            assert_eq!(running.figures_in(columns), line, "{columns} columns");
+        }
         let paused = Snapshot { paused: true, ..running };
-        assert_eq!(paused.figures(), "25%  2.50 GB  paused  RTT 65.0 ms  loss 0.10%");
+        assert_eq!(paused.figures_in(200), "25%  2.50 GB  paused  RTT 65.0 ms  loss 0.10%");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use fobs::event::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::printable::printable_path;
-use crate::units::{show_bytes, show_clock, show_rate, show_share};
+use crate::units::{fitting, show_bytes, show_clock, show_rate, show_share};
 
 /// Columns reserved for the file name; figures that do not fit beside it are left out.
 const NAME_COLUMNS_MIN: usize = 8;
@@ -44,16 +44,18 @@ impl Bar {
 
     /// Shows the transfer's progress.
     pub fn show(&self, progress: &Progress) {
-        let columns = columns();
+        self.show_in(progress, columns());
+    }
+
+    fn show_in(&self, progress: &Progress, columns: usize) {
         let figures = figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN + 1));
         // The templates are ours and tested; otherwise the default style would show.
-        if let Ok(style) = ProgressStyle::with_template(&template(progress, columns, figures.len())) {
+        if let Ok(style) = ProgressStyle::with_template(&template(progress, columns, &figures)) {
             self.line.set_style(style);
         }
+        self.line.set_message(self.name(progress));
         self.line.set_length(progress.bytes_known.max(1));
         self.line.set_position(progress.bytes.min(progress.bytes_known));
-        self.line.set_prefix(figures);
-        self.line.set_message(self.name(progress));
     }
 
     fn name(&self, progress: &Progress) -> String {
@@ -71,14 +73,15 @@ impl Bar {
     }
 }
 
-/// The name is cut by its width on the terminal, not by its bytes.
-fn template(progress: &Progress, columns: usize, figures: usize) -> String {
-    let bar = columns.saturating_sub(figures + NAME_COLUMNS_BAR + 2);
+/// The name is cut by its width on the terminal, not by its bytes. The figures are part of the template: each
+/// change of the line may be drawn, and other figures than the widths are made for would not fit.
+fn template(progress: &Progress, columns: usize, figures: &str) -> String {
+    let bar = columns.saturating_sub(figures.len() + NAME_COLUMNS_BAR + 2);
     if share(progress).is_some() && bar >= BAR_COLUMNS_MIN {
-        format!("{{msg:{NAME_COLUMNS_BAR}!}} {{wide_bar}} {{prefix}}")
+        format!("{{msg:{NAME_COLUMNS_BAR}!}} {{wide_bar}} {figures}")
     } else {
-        let name = columns.saturating_sub(figures + 1).min(2 * NAME_COLUMNS_BAR);
-        format!("{{msg:{name}!}} {{prefix}}")
+        let name = columns.saturating_sub(figures.len() + 1).min(2 * NAME_COLUMNS_BAR);
+        format!("{{msg:{name}!}} {figures}")
     }
 }
 
@@ -107,16 +110,7 @@ fn figures(progress: &Progress, columns: usize) -> String {
         (5, Some(format!("loss {}", show_share(progress.loss_rate)))),
         (6, Some(format!("waste {}", show_share(progress.waste)))),
     ];
-    let known = shown.into_iter().filter_map(|(rank, figure)| Some((rank, figure?)));
-    let mut figures: Vec<(usize, String)> = known.collect();
-    // All figures are ASCII: one byte per column, and two between them.
-    let width =
-        |figures: &[(usize, String)]| figures.iter().map(|(_, figure)| figure.len() + 2).sum::<usize>();
-    while width(&figures) > columns + 2 {
-        let Some(least) = figures.iter().map(|(rank, _)| *rank).max() else { break };
-        figures.retain(|(rank, _)| *rank != least);
-    }
-    figures.into_iter().map(|(_, figure)| figure).collect::<Vec<_>>().join("  ")
+    fitting(shown.into_iter().filter_map(|(rank, figure)| Some((rank, figure?))), columns)
 }
 
 /// A clock, or days.
@@ -136,6 +130,9 @@ pub(super) fn time_left(progress: &Progress) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use indicatif::TermLike;
+    use std::io;
+    use std::sync::{Arc, Mutex};
 
     const HALF: Progress = Progress {
         path: None,
@@ -168,10 +165,75 @@ mod tests {
             (&HALF, 40, false),
             (&scanning, 200, false),
         ] {
-            let figures = figures(progress, columns - NAME_COLUMNS_MIN - 1).len();
-            let template = template(progress, columns, figures);
+            let figures = figures(progress, columns - NAME_COLUMNS_MIN - 1);
+            let template = template(progress, columns, &figures);
             ProgressStyle::with_template(&template).expect("a valid template");
             assert_eq!(template.contains("wide_bar"), has_bar, "{columns}: {template}");
+            assert!(template.ends_with(&figures), "{template}");
+        }
+    }
+
+    /// A terminal of 80 columns that notes what is written.
+    #[derive(Debug, Clone, Default)]
+    struct Screen(Arc<Mutex<Vec<String>>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            80
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().expect("no test panics here").push(text.to_owned());
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Each step of showing something may be drawn, so each must fit.
+    #[test]
+    fn no_line_is_wider_than_its_terminal() {
+        let screen = Screen::default();
+        // Every change is drawn.
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), 255);
+        let bar = Bar { line: ProgressBar::with_draw_target(None, target), first: "x".repeat(60) };
+        for (bytes, rtt_ms) in
+            [(0, 1.8), (1, 10.0), (9_990_000, 9.2), (5_000_000_000, 250.5), (9, 0.3), (1, 1234.5)]
+        {
+            bar.show_in(&Progress { rtt_ms: Some(rtt_ms), bytes, ..HALF }, 80);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let written = screen.0.lock().expect("no test panics here");
+        let lines: Vec<&String> = written.iter().filter(|line| line.contains("bit/s")).collect();
+        assert!(lines.len() >= 6, "{written:?}");
+        for line in lines {
+            assert!(line.chars().count() <= 80 && line.starts_with("xxxxxxxx"), "{line:?}");
         }
     }
 

@@ -98,7 +98,12 @@ fn print(copies: &[Snapshot], json: bool) -> Result<()> {
             let line = serde_json::to_string(copy);
             text.push_str(&line.map_err(|error| failed(io::Error::from(error)))?);
         } else {
-            text.push_str(&format!("{}  {}\n    {}", copy.id, printable(&copy.title()), copy.figures()));
+            text.push_str(&format!(
+                "{}  {}\n    {}",
+                copy.id,
+                printable(&copy.title()),
+                copy.figures_in(usize::MAX)
+            ));
             if !copy.limit.is_empty() {
                 text.push_str(&format!("\n    {}", printable(&copy.limit)));
             }

@@ -9,7 +9,7 @@ use ratatui::widgets::{Gauge, Paragraph, Wrap};
 
 use crate::live::{Change, Snapshot};
 use crate::output::printable;
-use crate::units::show_share;
+use crate::units::{fitting, shortened, show_share};
 use fobs::options::Priority;
 
 /// Lines of a copy in the list: title, figures, and an empty one.
@@ -17,6 +17,18 @@ const COPY_LINES: u16 = 3;
 /// Columns of a stage's name and of its share.
 const NAME_COLUMNS: u16 = 26;
 const SHARE_COLUMNS: u16 = 9;
+/// Columns before a title and its figures: a copy's number.
+const INDENT: usize = 9;
+/// Keys and what they do, each with its rank where not all fit.
+const KEYS: &[(usize, &str)] = &[
+    (5, "up/down select"),
+    (2, "p pause/resume"),
+    (1, "r rate"),
+    (6, "s scavenger"),
+    (4, "f fair"),
+    (3, "c cancel"),
+    (0, "q quit"),
+];
 /// Longest rate that is typed, characters.
 const TYPED_MAX: usize = 20;
 
@@ -152,7 +164,7 @@ impl View {
             frame.render_widget(sentence, limit);
             draw_budget(frame, budget, copy);
         }
-        frame.render_widget(Line::from(self.foot()).dim(), foot);
+        frame.render_widget(Line::from(self.foot(foot.width.into())).dim(), foot);
     }
 
     fn draw_list(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -165,25 +177,26 @@ impl View {
         let first = (at + 1).saturating_sub(fit);
         let mut text = Text::default();
         for copy in &self.copies[first..] {
-            let title = format!("{:>7}  {}", copy.id, printable(&copy.title()));
+            let columns = usize::from(area.width).saturating_sub(INDENT);
+            let title = format!("{:>7}  {}", copy.id, shortened(&printable(&copy.title()), columns));
             let selected = Some(copy.id) == self.selected;
             text.push_line(if selected {
                 Line::from(title).bold().reversed()
             } else {
                 Line::from(title).bold()
             });
-            text.push_line(format!("         {}", copy.figures()));
+            text.push_line(format!("{:INDENT$}{}", "", copy.figures_in(columns)));
             text.push_line("");
         }
         frame.render_widget(text, area);
     }
 
-    fn foot(&self) -> String {
+    fn foot(&self, columns: usize) -> String {
         match &self.prompt {
             Prompt::Rate(typed) => format!("highest rate (200M, 1Gbit, none), then Enter: {typed}_"),
             Prompt::Cancel => "end this copy? y/n".to_owned(),
             Prompt::None if self.said.is_empty() => {
-                "up/down select  p pause/resume  r rate  s scavenger  f fair  c cancel  q quit".to_owned()
+                fitting(KEYS.iter().map(|(rank, key)| (*rank, (*key).to_owned())), columns)
             }
             Prompt::None => printable(&self.said),
         }
@@ -267,6 +280,29 @@ mod tests {
         }
         view.show(Vec::new());
         assert!(drawn(&view, 80, 5).contains("No copy"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_whole() {
+        let mut view = View::default();
+        let sources = vec!["a-very-long-name-of-a-file-that-does-not-fit.h5".to_owned()];
+        view.show(vec![Snapshot { sources, destination: "fobs://host/there".to_owned(), ..copy(7) }]);
+        for (columns, there, gone) in [
+            (
+                200,
+                &["fit.h5 \u{2192} fobs://host/there", "(1:40 to 2:30)", "loss 0.00%", "f fair"][..],
+                "\u{2026}",
+            ),
+            (60, &["a-very", "\u{2026}", "host/there", "25%", "ETA 2:00", "q quit", "c cancel"], "loss"),
+            (40, &["a-very", "/there", "200 Mbit/s", "ETA 2:00", "q quit", "c cancel"], "RTT"),
+            (24, &["200 Mbit/s", "q quit"], "ETA"),
+        ] {
+            let screen = drawn(&view, columns, 24);
+            for words in there {
+                assert!(screen.contains(words), "{columns}: {words}: {screen}");
+            }
+            assert!(!screen.contains(gone), "{columns}: {gone}: {screen}");
+        }
     }
 
     #[test]

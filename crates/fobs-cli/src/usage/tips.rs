@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
 use crate::args::Cli;
-use crate::spelling::nearest;
+use crate::spelling::{nearest, nearest_of_many};
 
 /// Options of other programs, and what they are here.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
@@ -44,12 +44,14 @@ fn option(program: &Command, command: &str, typed: &str) -> Option<String> {
     if let Some((.., tip)) = known {
         return Some((*tip).to_owned());
     }
-    let others = ["sync", "cp"].into_iter().filter(|other| *other != command);
+    // These two do one thing in two ways; letters of the other commands have nothing to do with theirs.
+    let copies = ["sync", "cp"];
+    let others = copies.into_iter().filter(|other| copies.contains(&command) && *other != command);
     let has = |name: &&str| program.find_subcommand(name).is_some_and(|other| has_option(other, typed));
     if let Some(other) = others.into_iter().find(has) {
         return Some(format!("fobs {other} has it"));
     }
-    let meant = nearest(typed.strip_prefix("--")?, longs(program.find_subcommand(command)?))?;
+    let meant = nearest_of_many(typed.strip_prefix("--")?, longs(program.find_subcommand(command)?))?;
     Some(format!("did you mean '--{meant}'?"))
 }
 
@@ -70,6 +72,6 @@ fn subcommand(typed: &str) -> Option<String> {
     let program = Cli::command();
     let names = program.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
     let synonym = COMMANDS.iter().find(|(name, _)| *name == typed).map(|(_, meant)| *meant);
-    let meant = synonym.or_else(|| nearest(typed, names))?;
+    let meant = synonym.or_else(|| nearest(typed, names.chain(["help"])))?;
     Some(format!("did you mean '{meant}'?"))
 }

@@ -29,7 +29,7 @@ const DOCUMENTS: [&str; 7] = [
     "docs/tuning.md",
 ];
 /// Fewest blocks that run, so that marks do not hide all of them.
-const RUNNING_MIN: usize = 19;
+const RUNNING_MIN: usize = 23;
 /// What the commands of one document may take beyond one test's time.
 const MORE_TIME: Duration = Duration::from_secs(240);
 /// The daemon's usual port: the commands name none.
@@ -86,7 +86,7 @@ fn every_block_of_commands_is_run_or_says_why_not() {
 struct Desk {
     case: Case,
     sshd: Sshd,
-    /// What is mounted for the commands.
+    /// What is mounted for the commands: what root installs does not stay, either.
     mounts: String,
     daemon: Running,
 }
@@ -97,17 +97,18 @@ impl Desk {
         // Some fifty commands, one after the other.
         case.deadline += MORE_TIME;
         let (far, srv) = (case.path("far"), case.path("srv"));
-        for directory in [&far, &srv, &case.path("home/.ssh"), &case.path("root/sets")] {
+        let usr_local = case.path("usr-local");
+        for directory in [&far, &srv, &usr_local, &case.path("home/.ssh"), &case.path("root/sets")] {
             fs::create_dir_all(directory).expect("a directory");
         }
         let hosts = case.path("hosts");
         let server = case.net.address(Side::Server);
         fs::write(&hosts, format!("127.0.0.1 localhost\n{server} host\n")).expect("a file");
-        let mounts = format!(
-            "mount --make-rprivate / && mount --bind '{}' /srv && mount --bind '{}' /etc/hosts && exec \"$@\"",
-            srv.display(),
-            hosts.display()
-        );
+        let bind = |from: &Path, to: &str| format!("mount --bind '{}' {to}", from.display());
+        let binds = [bind(&srv, "/srv"), bind(&hosts, "/etc/hosts"), bind(&usr_local, "/usr/local")];
+        let of =
+            |binds: &[String]| format!("mount --make-rprivate / && {} && exec \"$@\"", binds.join(" && "));
+        let (mounts, here) = (of(&binds[..2]), of(&binds));
         let bin = fobs_path().parent().expect("a directory").display();
         let home = far.display();
         let sshd = Sshd::start_as(&case, |command| within(&mounts, &command));
@@ -120,15 +121,17 @@ impl Desk {
         let config = fs::read_to_string(&sshd.config).expect("a file of ours");
         let names = config.replacen("Host peer", "Host host gate vault a b c", 1);
         fs::write(case.path("home/.ssh/config"), names).expect("a file");
-        // The system's ssh takes the home directory from the password file.
-        let ssh =
-            format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", case.path("home/.ssh/config").display());
-        fs::create_dir(case.path("bin")).expect("a fresh directory");
-        fs::write(case.path("bin/ssh"), ssh).expect("a file");
-        fs::set_permissions(case.path("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("own file");
+        // The system's ssh takes the home directory from the password file. `scp -O` needs no server of SFTP.
+        let config = case.path("home/.ssh/config").display().to_string();
+        for program in ["ssh", "scp -O"] {
+            let name = program.split(' ').next().unwrap_or_default();
+            let words = format!("/usr/bin/{program} -F '{config}'");
+            script(&case.path("bin").join(name), &words);
+        }
         fill(&case, &far);
+        release(&case);
         let daemon = serve(&case);
-        Desk { case, sshd, mounts, daemon }
+        Desk { case, sshd, mounts: here, daemon }
     }
 
     /// Runs the blocks of a document that run.
@@ -220,7 +223,7 @@ fn fill(case: &Case, far: &Path) {
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         write_random(&path, 300_000, &mut random);
     };
-    for name in ["big.tar", "data/one", "data/two", "a:b", "run42/out"] {
+    for name in ["big.tar", "data.tar", "data/one", "data/two", "a:b", "run42/out"] {
         put(case.local(name));
     }
     let there = ["results.h5", "run-1/out.h5", "notes 1.txt", "two words & a \"quote\".txt", "x", "y", "z"];
@@ -232,6 +235,31 @@ fn fill(case: &Case, far: &Path) {
     fs::create_dir_all(far.join(".local/bin")).expect("a directory");
     std::os::unix::fs::symlink(peer_path(), far.join(".local/bin/fobs")).expect("a link");
     fs::write(case.local("authorized_keys"), "# keys\n").expect("a file");
+}
+
+/// A program that begins another one.
+fn script(path: &Path, words: &str) {
+    fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+    fs::write(path, format!("#!/bin/sh\nexec {words} \"$@\"\n")).expect("a file");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own file");
+}
+
+/// What a reader has fetched of a release: the program, and the archive with its install script. Both begin
+/// the program under test.
+fn release(case: &Case) {
+    let name = concat!("fobs-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
+    let folder = case.path("release").join(name);
+    let program = fobs_path().display().to_string();
+    script(&folder.join("bin/fobs"), &program);
+    script(&case.local("fobs-x86_64-unknown-linux-musl"), &program);
+    fs::create_dir_all(folder.join("share/man/man1")).expect("a directory");
+    fs::write(folder.join("share/man/man1/fobs.1"), "a page").expect("a file");
+    fs::write(folder.join("install.sh"), include_str!("../../../../packaging/tarball/install.sh"))
+        .expect("a file");
+    fs::set_permissions(folder.join("install.sh"), fs::Permissions::from_mode(0o755)).expect("own file");
+    let mut tar = Command::new("tar");
+    tar.arg("-czf").arg(case.local(&format!("{name}.tar.gz"))).arg("-C").arg(case.path("release")).arg(name);
+    case.run(&mut tar).expect_success();
 }
 
 fn serve(case: &Case) -> Running {
@@ -257,5 +285,18 @@ fn the_commands_of_the_guide_work() {
     let name = "the_commands_of_the_guide_work";
     if needs::given(name) {
         Desk::set_up(name).run("docs/guide.md");
+    }
+}
+
+#[test]
+fn the_commands_of_the_other_documents_work() {
+    let name = "the_commands_of_the_other_documents_work";
+    if !needs::given(name) {
+        return;
+    }
+    for document in DOCUMENTS.iter().filter(|document| !["README.md", "docs/guide.md"].contains(document)) {
+        if blocks(&text(document)).iter().any(|block| block.mark == "runs") {
+            Desk::set_up(name).run(document);
+        }
     }
 }

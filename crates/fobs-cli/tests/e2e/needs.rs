@@ -30,6 +30,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("where_only_ssh_is_open_a_copy_goes_through_it", &[Need::Root, Need::Iptables]),
     ("the_commands_of_the_readme_work", &[Need::Root]),
     ("the_commands_of_the_guide_work", &[Need::Root]),
+    ("the_commands_of_the_other_documents_work", &[Need::Root]),
     ("doctor_says_at_which_end_udp_is_blocked", &[Need::Root, Need::Iptables]),
     ("forged_datagrams_from_the_peers_own_address_change_nothing", &[Need::Root]),
     ("datagrams_forged_from_a_capture_change_nothing", &[Need::Root]),

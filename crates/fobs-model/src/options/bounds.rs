@@ -9,6 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+/// From here on a number alone is rather one of kbit/s, as other programs take it, than of Mbit/s.
+const PROBABLY_KBIT: u64 = 10_000;
 /// Least number that is taken for a rate without a unit, bits per second. Below, people mean Mbit/s: at 100
 /// bit/s, 60 MB take 55 days.
 const UNITLESS_RATE_MIN: u64 = 100_000;
@@ -18,11 +20,21 @@ const UNITLESS_RATE_MIN: u64 = 100_000;
 /// # Errors
 /// A sentence that says what it would mean, and how to write what was probably meant.
 pub fn unitless_rate(bits_per_second: u64) -> std::result::Result<u64, String> {
+    unitless_rate_as(bits_per_second, &bits_per_second.to_string())
+}
+
+/// The same for a number that was typed so.
+///
+/// # Errors
+/// As [`unitless_rate`].
+pub fn unitless_rate_as(bits_per_second: u64, typed: &str) -> std::result::Result<u64, String> {
     if bits_per_second == 0 || bits_per_second >= UNITLESS_RATE_MIN {
         return Ok(bits_per_second);
     }
+    let bits = if bits_per_second == 1 { "bit" } else { "bits" };
+    let unit = if bits_per_second < PROBABLY_KBIT { "Mbit" } else { "kbit" };
     Err(format!(
-        "{bits_per_second} alone would be {bits_per_second} bits per second; write {bits_per_second}Mbit, or \
+        "{typed} alone would be {bits_per_second} {bits} per second; write {typed}{unit}, or \
          {bits_per_second}bit if that is meant"
     ))
 }

@@ -334,9 +334,11 @@ mod tests {
 
     fn family() -> Vec<Box<dyn Controller>> {
         let rate = Rate::bits_per_second(50_000_000);
+        let example: Box<dyn Controller> = Box::new(aimd::Aimd::new(1200));
         CongestionControl::ALL
             .iter()
             .map(|c| c.with_rate(rate).controller(1200).expect("a rate is given"))
+            .chain([example])
             .collect()
     }
 

@@ -3,6 +3,7 @@
 //! A packet enters (`Link::enqueue`), leaves the queue at `Link::departs_at` and the wire at
 //! `Link::arrives_at`: two events, however long queue and wire are.
 
+mod backlog;
 mod discipline;
 mod fair;
 mod faults;
@@ -12,9 +13,10 @@ pub use discipline::Discipline;
 pub use faults::{Faults, GilbertElliott};
 pub use policer::PolicerConfig;
 
-use crate::packet::{Ecn, Packet};
+use crate::packet::{Ecn, FlowId, Packet};
 use crate::rng::Rng;
 use crate::time::{Nanos, time_for};
+use backlog::Backlog;
 use discipline::{Admission, Management};
 use fair::FairQueue;
 use faults::{Fate, FaultState};
@@ -161,8 +163,7 @@ pub(crate) struct Link {
     faults: FaultState,
     /// Waiting, and since when.
     queue: Waiting,
-    /// Bytes waiting or in service.
-    queue_bytes: u64,
+    backlog: Backlog,
     /// When the packet in service has left.
     busy_until: Option<Nanos>,
     serving: Option<Packet>,
@@ -181,7 +182,7 @@ impl Link {
             faults: FaultState::new(config.faults.clone()),
             rng,
             queue: Waiting::new(config.discipline),
-            queue_bytes: 0,
+            backlog: Backlog::default(),
             busy_until: None,
             serving: None,
             wire: VecDeque::new(),
@@ -202,12 +203,17 @@ impl Link {
 
     /// Bytes waiting or in service.
     pub(crate) fn backlog(&self) -> u64 {
-        self.queue_bytes
+        self.backlog.bytes()
+    }
+
+    /// Bytes of a flow's data waiting or in service.
+    pub(crate) fn backlog_of(&self, flow: FlowId) -> u64 {
+        self.backlog.of(flow)
     }
 
     /// Time that a packet would wait now.
     pub(crate) fn waiting_time(&self) -> Nanos {
-        time_for(self.queue_bytes, self.config.rate)
+        time_for(self.backlog.bytes(), self.config.rate)
     }
 
     /// Packets inside.
@@ -236,7 +242,7 @@ impl Link {
             self.launch(now, packet);
             return;
         }
-        let (backlog, len) = (self.queue_bytes, packet.len);
+        let (backlog, len) = (self.backlog.bytes(), packet.len);
         if backlog + u64::from(len) > self.config.queue && !self.makes_room(len) {
             self.stats.dropped_full += 1;
             return;
@@ -246,8 +252,8 @@ impl Link {
             self.stats.dropped_early += 1;
             return;
         }
-        self.queue_bytes += u64::from(len);
-        self.stats.queue_max = self.stats.queue_max.max(self.queue_bytes);
+        self.backlog.add(&packet);
+        self.stats.queue_max = self.stats.queue_max.max(self.backlog.bytes());
         self.queue.push(now, packet);
         if self.busy_until.is_none() {
             self.serve_next(now);
@@ -258,7 +264,7 @@ impl Link {
     pub(crate) fn on_departure(&mut self, now: Nanos) {
         self.busy_until = None;
         if let Some(packet) = self.serving.take() {
-            self.queue_bytes -= u64::from(packet.len);
+            self.backlog.remove(&packet);
             self.launch(now, packet);
         }
         self.serve_next(now);
@@ -316,9 +322,9 @@ impl Link {
     /// Whether the longest of several queues gave up enough for a packet.
     fn makes_room(&mut self, len: u32) -> bool {
         let Waiting::ByFlow { lanes, .. } = &mut self.queue else { return false };
-        while self.queue_bytes + u64::from(len) > self.config.queue {
+        while self.backlog.bytes() + u64::from(len) > self.config.queue {
             let Some(dropped) = lanes.take_fattest() else { return false };
-            self.queue_bytes -= u64::from(dropped.len);
+            self.backlog.remove(&dropped);
             self.stats.dropped_full += 1;
         }
         true
@@ -328,7 +334,7 @@ impl Link {
         while let Some((since, mut packet, verdict)) = self.next_in_turn(now) {
             if self.is_dropped(verdict, &mut packet) {
                 self.stats.dropped_early += 1;
-                self.queue_bytes -= u64::from(packet.len);
+                self.backlog.remove(&packet);
                 continue;
             }
             if let Waiting::ByFlow { lanes, .. } = &mut self.queue {
@@ -347,7 +353,7 @@ impl Link {
         match &mut self.queue {
             Waiting::InLine(line) => {
                 let (since, packet) = line.pop_front()?;
-                let behind = self.queue_bytes - u64::from(packet.len);
+                let behind = self.backlog.bytes() - u64::from(packet.len);
                 let verdict = self.management.on_dequeue(now, since, behind);
                 Some((since, packet, verdict))
             }

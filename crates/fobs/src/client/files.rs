@@ -79,7 +79,7 @@ impl Caller {
 
 impl Line {
     fn ask(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
-        let Manner { options, cancel, .. } = manner;
+        let Manner { options, cancel, events, .. } = manner;
         let mut channel = self.lease();
         let writer = channel.writer.clone();
         let hook = self.ends_with(cancel);
@@ -95,7 +95,7 @@ impl Line {
             loop {
                 // A server that refuses this client may close the channel before it is asked: its reason is
                 // the better error.
-                let heard = hearing.next();
+                let heard = hearing.next_told(events.as_ref());
                 if !matches!(heard, Ok(Some(Message::Abort { .. }))) {
                     std::mem::replace(&mut sent, Ok(()))?;
                 }

@@ -55,12 +55,10 @@ impl Hearing<'_> {
     }
 
     /// The next message, as [`ControlReader::recv`](fobs_channel::control::ControlReader::recv) gives it.
-    pub(super) fn next(&mut self) -> Result<Option<Message>> {
+    fn next(&mut self) -> Result<Option<Message>> {
         self.channel.reader.recv()
     }
-}
 
-impl Hearing<'_> {
     /// The next message that is no notice: what the server says of a wait goes to `events`.
     pub(super) fn next_told(&mut self, events: &dyn EventSink) -> Result<Option<Message>> {
         for _ in 0..NOTICES_MAX {

@@ -48,7 +48,8 @@ pub(crate) struct Ready<'a> {
     pub(crate) peer: Option<IpAddr>,
     /// Its UDP port.
     pub(crate) port: Option<u16>,
-    time: Duration,
+    /// For how long this end sends.
+    pub(crate) time: Duration,
 }
 
 impl<'a> Ready<'a> {

@@ -78,7 +78,7 @@ impl Client<'_> {
         let asked = Message::Expand { paths: paths.iter().cloned().map(Bytes).collect(), role };
         let mut hearing = Hearing::of(Awaited::Paths, &mut self.channel, self.options.timeout);
         let sent = hearing.channel.writer.send(&asked);
-        let answer = hearing.next();
+        let answer = hearing.next_told(self.events.as_ref());
         drop(hearing);
         let answer =
             answer.and_then(|answer| if answer.is_some() { Ok(answer) } else { sent.map(|()| None) });

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   facts     what is found out of the path; of each end by itself: `examine/`
-//!   visit     the other end and the path
+//!   visit     the other end and the path; budget is how long it may take
 //!   findings  facts to sentences: what each allows, and the command that mends it
 //!   verdict   findings to the one that limits a transfer
 //! ```
 //!
 //! `findings` and `verdict` are pure functions of the facts.
 
+mod budget;
 mod facts;
 mod findings;
 mod verdict;
@@ -26,6 +27,7 @@ pub use verdict::{Bottleneck, Diagnosis, diagnose};
 
 pub use crate::examine::PROBE_MAX;
 use crate::examine::{DiskProbe, examine, interface};
+use budget::Budget;
 
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;
@@ -57,6 +59,7 @@ use std::time::Duration;
 ///     }),
 ///     options: TransferOptions::default(),
 ///     time: Duration::from_secs(2),
+///     whole: Some(Duration::from_secs(5)),
 /// };
 /// let facts = checkup.run(Arc::new(|_: Event| ()), &CancelToken::new())?;
 /// println!("{}", diagnose(&facts).verdict);
@@ -71,8 +74,10 @@ pub struct Checkup {
     pub remote: Option<Remote>,
     /// How the other end is reached, and how data is sent there.
     pub options: TransferOptions,
-    /// How long data is sent in each direction; at most [`PROBE_MAX`].
+    /// How long data is sent in each direction at most; at most [`PROBE_MAX`].
     pub time: Duration,
+    /// How long all of it may take: data is sent for less time then, for a second in each direction at least.
+    pub whole: Option<Duration>,
 }
 
 impl Checkup {
@@ -94,7 +99,7 @@ impl Checkup {
         let (visited, here) = std::thread::scope(|scope| {
             let here = std::thread::Builder::new().name("fobs-examine".to_owned());
             let here = here.spawn_scoped(scope, || examine(None, &disk, cancel));
-            let visited = visit::visit(self, remote, events, cancel);
+            let visited = visit::visit(self, remote, Budget::of(self), events, cancel);
             (visited, here.ok().and_then(|here| here.join().ok()))
         });
         let (peer, there) = visited?;

@@ -1,6 +1,7 @@
 //! The other end and the path: two sessions without files, one in each direction.
 
 use super::Checkup;
+use super::budget::Budget;
 use super::facts::{Carried, PathFacts, PathOutcome, PeerFacts};
 use crate::client::probe::{Examined, Probe, Ready};
 use fobs_explain::{Recorder, Trace, explain};
@@ -8,16 +9,18 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
-use fobs_model::options::Remote;
+use fobs_model::options::{Remote, TransferOptions};
 use fobs_proto::wire::DATA_OVERHEAD;
 use std::net::IpAddr;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How much longer than the data is sent a session may take: on a slow path what is held at the sender still
-/// has to leave. Longer than UDP may be silent at first.
+/// How much longer than the data is sent a session may take, on a path that carries data: on a slow one what
+/// is held at the sender takes longer to leave, and shows nothing more.
+const REST_FLOWING: Duration = Duration::from_millis(750);
+/// The same on a path that has carried nothing yet. Longer than UDP may be silent at first.
 const REST_MAX: Duration = Duration::from_secs(12);
 /// Bytes of a UDP header, and of an IP header by version.
 const UDP_HEADER: u32 = 8;
@@ -28,16 +31,16 @@ const IPV6_HEADER: u32 = 40;
 pub(super) fn visit(
     checkup: &Checkup,
     remote: &Remote,
+    budget: Budget,
     events: Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<(Option<IpAddr>, PeerFacts)> {
-    let probe = Probe { remote, options: &checkup.options, time: checkup.time };
-    let examine = Some(&remote.path[..]);
-    let forth = attempt(probe, TransferDirection::Push, examine, events.clone(), cancel)?;
+    let trial = Trial { remote, options: &checkup.options, budget, cancel };
+    let forth = trial.attempt(TransferDirection::Push, Some(&remote.path), events.clone())?;
     let back = match forth.path.outcome {
         PathOutcome::Blocked { .. } => None,
         PathOutcome::Carried(_) | PathOutcome::Failed { .. } => {
-            Some(attempt(probe, TransferDirection::Pull, None, events, cancel)?.path)
+            Some(trial.attempt(TransferDirection::Pull, None, events)?.path)
         }
     };
     let (host, received_s) = forth.examined.map_or_else(Default::default, |it| (it.facts, it.received_s));
@@ -61,46 +64,83 @@ struct Attempt {
     path: PathFacts,
 }
 
-/// One session; `examine` names a directory at the other end.
-fn attempt(
-    probe: Probe<'_>,
-    direction: TransferDirection,
-    examine: Option<&[u8]>,
-    events: Arc<dyn EventSink>,
-    cancel: &CancelToken,
-) -> Result<Attempt> {
-    let stop = CancelToken::new();
-    let _hook = cancel.on_cancel({
-        let stop = stop.clone();
-        move || stop.cancel()
-    });
-    let (ready, examined) = Ready::call(probe, direction, examine, events, &stop)?;
-    let (port, peer) = (ready.port, ready.peer);
-    let record = Arc::new(Record::default());
-    let outcome = within(probe.time + REST_MAX, &stop, || match direction {
-        TransferDirection::Push => ready.push(record.clone()),
-        TransferDirection::Pull => ready.pull(record.clone()),
-    });
-    cancel.check()?;
-    let recorder = record.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let headers = UDP_HEADER + if peer.is_some_and(|ip| ip.is_ipv6()) { IPV6_HEADER } else { IPV4_HEADER };
-    let outcome = match outcome {
-        Ok(summary) => carried(&recorder.trace(&Ok(summary.clone())), Some(&summary), headers),
-        Err(error) if error.kind == ErrorKind::Interrupted => carried(&recorder.so_far(), None, headers),
-        Err(error) if error.kind == ErrorKind::Connect && is_unanswered(direction, &recorder.so_far()) => {
-            PathOutcome::Blocked { arrived: arrived(direction, &recorder.so_far()), message: error.message }
-        }
-        Err(Error { kind, message, .. }) => PathOutcome::Failed { kind, message },
-    };
-    Ok(Attempt { examined, peer, path: PathFacts { port, outcome } })
+/// How both directions are tried.
+struct Trial<'a> {
+    remote: &'a Remote,
+    options: &'a TransferOptions,
+    budget: Budget,
+    cancel: &'a CancelToken,
 }
 
-/// Runs `work`, and cancels `stop` if it takes longer than `time`.
-fn within<T>(time: Duration, stop: &CancelToken, work: impl FnOnce() -> T) -> T {
+impl Trial<'_> {
+    /// One session; `examine` names a directory at the other end.
+    fn attempt(
+        &self,
+        direction: TransferDirection,
+        examine: Option<&[u8]>,
+        events: Arc<dyn EventSink>,
+    ) -> Result<Attempt> {
+        let stop = CancelToken::new();
+        let _hook = self.cancel.on_cancel({
+            let stop = stop.clone();
+            move || stop.cancel()
+        });
+        let directions = if direction == TransferDirection::Push { 2 } else { 1 };
+        let probe = Probe {
+            remote: self.remote,
+            options: self.options,
+            time: self.budget.share(directions, Instant::now()),
+        };
+        let (mut ready, examined) = Ready::call(probe, direction, examine, events, &stop)?;
+        if direction == TransferDirection::Push {
+            // The other end has examined itself meanwhile.
+            ready.time = self.budget.share(directions, Instant::now());
+        }
+        let (port, peer, time) = (ready.port, ready.peer, ready.time);
+        let record = Arc::new(Record::default());
+        let outcome = within(time, direction, &record, &stop, || match direction {
+            TransferDirection::Push => ready.push(record.clone()),
+            TransferDirection::Pull => ready.pull(record.clone()),
+        });
+        self.cancel.check()?;
+        let recorder = record.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let headers =
+            UDP_HEADER + if peer.is_some_and(|ip| ip.is_ipv6()) { IPV6_HEADER } else { IPV4_HEADER };
+        let outcome = match outcome {
+            Ok(summary) => carried(&recorder.trace(&Ok(summary.clone())), Some(&summary), headers),
+            Err(error) if error.kind == ErrorKind::Interrupted => carried(&recorder.so_far(), None, headers),
+            Err(error)
+                if error.kind == ErrorKind::Connect && is_unanswered(direction, &recorder.so_far()) =>
+            {
+                PathOutcome::Blocked {
+                    arrived: arrived(direction, &recorder.so_far()),
+                    message: error.message,
+                }
+            }
+            Err(Error { kind, message, .. }) => PathOutcome::Failed { kind, message },
+        };
+        Ok(Attempt { examined, peer, path: PathFacts { port, outcome } })
+    }
+}
+
+/// Runs `work`, and cancels `stop` where what was sent for `time` takes long to arrive: soon where data
+/// flows, for the rest says no more of a slow path; later where none does, for the session judges silence.
+fn within<T>(
+    time: Duration,
+    direction: TransferDirection,
+    record: &Arc<Record>,
+    stop: &CancelToken,
+    work: impl FnOnce() -> T,
+) -> T {
     let (done, over) = sync_channel::<()>(0);
-    let stop = stop.clone();
+    let (stop, record) = (stop.clone(), record.clone());
     let watch = thread::Builder::new().name("fobs-probe".to_owned()).spawn(move || {
-        if over.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+        let is_late = |after| over.recv_timeout(after) == Err(RecvTimeoutError::Timeout);
+        let flows = || {
+            let recorder = record.0.lock().unwrap_or_else(PoisonError::into_inner);
+            !is_unanswered(direction, &recorder.so_far())
+        };
+        if is_late(time + REST_FLOWING) && (flows() || is_late(REST_MAX - REST_FLOWING)) {
             stop.cancel();
         }
     });

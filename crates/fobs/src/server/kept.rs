@@ -1,6 +1,8 @@
 //! A connection that serves several transfers, one after the other (protocol 2.8).
 
-use super::{Heard, Host, OPEN_WAIT, SessionFigures, StillThere, files, hear_request, serve_request};
+use super::{
+    Heard, Host, OPEN_WAIT, SessionFigures, StillThere, files, hear_request, let_tell, serve_request,
+};
 use fobs_channel::control::{ControlChannel, ControlWriter, Kept, KeptSide};
 use fobs_engine::tell_abort;
 use fobs_model::cancel::CancelToken;
@@ -53,6 +55,7 @@ pub(super) fn serve(
                 host.ended(&outcome);
             }
             Heard::Files(request) => {
+                let_tell(&lease, hello, host);
                 let outcome = files::serve(lease, &request, cancel, host);
                 if cancel.is_cancelled() || matches!(&outcome, Err(error) if !error.kind.leaves_channel()) {
                     return outcome.map(|_| None);

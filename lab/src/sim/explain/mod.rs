@@ -20,7 +20,7 @@ use fobs_sim::gauntlet::TRAINING_BELOW;
 use serde_json::Value;
 
 use crate::failure::{EXIT_FILE_IO, EXIT_INTERNAL, Failure};
-use crate::output::{print, write_file};
+use crate::output::{People, write_file};
 use crate::tool::Programs;
 use cell::{Cell, Relief};
 use score::{Answer, Scored, Truth};
@@ -48,7 +48,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     fobs: Option<PathBuf>,
 
-    /// Write a line of JSON for each cell
+    /// Write a line of JSON for each cell; - is standard output, without the table
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 
@@ -72,10 +72,11 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     fs::create_dir_all(&folder).map_err(|error| {
         Failure::with_code(EXIT_FILE_IO, format!("cannot make {}: {error}", folder.display()))
     })?;
+    let people = People::beside(&[&args.json]);
     let all = score_all(from, args, &programs, &fobs, &folder)?;
     if args.verbose {
         for one in all.iter().filter(|one| !one.is_right()) {
-            print(&format!("{}\n", one.line()))?;
+            people.print(&format!("{}\n", one.line()))?;
         }
     }
     if args.traces.is_none() {
@@ -86,7 +87,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
         let lines: String = all.iter().map(|one| one.json() + "\n").collect();
         write_file(path, &lines)?;
     }
-    print(&score::table(from, &all))
+    people.print(&score::table(from, &all))
 }
 
 /// All cells, in the order of their seeds; the first that cannot be scored ends it.

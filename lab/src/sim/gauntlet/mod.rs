@@ -25,7 +25,7 @@ use fobs_sim::time::MS;
 use serde::Serialize;
 
 use crate::failure::{EXIT_FILE_IO, EXIT_INTERNAL, Failure};
-use crate::output::{print, write_file};
+use crate::output::{People, write_file};
 
 /// Play random paths with several controllers, and compare them cell by cell.
 ///
@@ -75,7 +75,7 @@ pub struct GauntletArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     threads: u64,
 
-    /// Write a line of JSON for each cell and controller
+    /// Write a line of JSON for each cell and controller; - is standard output, without the table
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
 
@@ -158,13 +158,14 @@ pub fn run(args: &GauntletArgs) -> Result<(), Failure> {
     if let Some(chosen) = &args.kinds {
         return kinds::run(from, args, chosen, &params);
     }
+    let people = People::beside(&[&args.json]);
     let mut contestants: Vec<Contestant> = args.cc.0.iter().map(|cc| Contestant::Fobs(*cc)).collect();
     contestants.push(Contestant::Tcp(Algorithm::Cubic));
     let played = play_all(from, args, &contestants, &params);
     let best = best_of(&played);
     if args.verbose {
         for one in &played {
-            print(&table::line(one, best[&one.cell.seed]))?;
+            people.print(&table::line(one, best[&one.cell.seed]))?;
         }
     }
     if let Some(path) = &args.json {
@@ -177,8 +178,8 @@ pub fn run(args: &GauntletArgs) -> Result<(), Failure> {
         write_file(path, &text)?;
     }
     let kind = if from < TRAINING_BELOW { "training" } else { "examination" };
-    print(&format!("{} cells from seed {from} ({kind})\n", args.cells))?;
-    print(&table::table(&played, &best))?;
+    people.print(&format!("{} cells from seed {from} ({kind})\n", args.cells))?;
+    people.print(&table::table(&played, &best))?;
     let broken = played.iter().find(|one| one.outcomes.end.starts_with("broken rule"));
     broken.map_or(Ok(()), |one| {
         let (cell, end) = (&one.cell, &one.outcomes.end);

@@ -1,6 +1,6 @@
 //! What one key may use of a daemon at once.
 
-use fobs_model::options::STREAMS_MAX;
+use fobs_model::options::{STREAMS_MAX, unitless_rate};
 
 /// Most file descriptors that one session holds at once: 64 for connection, sockets, wakers, the walk, the
 /// current file and the meters of threads, and 384 of the journal, which keeps 64 complete files and their
@@ -77,5 +77,6 @@ pub(super) fn parse_rate(text: &[u8]) -> Result<u64, String> {
         "T" => 1_000_000_000_000,
         _ => return Err(bad()),
     };
-    number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale)).ok_or_else(bad)
+    let rate = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale)).ok_or_else(bad)?;
+    if unit.is_empty() { unitless_rate(rate) } else { Ok(rate) }
 }

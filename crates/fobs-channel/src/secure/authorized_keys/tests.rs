@@ -103,6 +103,7 @@ fn bad_lines_are_named() {
         (format!("sessions=1,sessions=2 {key}"), "twice"),
         (format!("rate=fast {key}"), "no rate"),
         (format!("rate=999k {key}"), "at least 1M"),
+        (format!("rate=100 {key}"), "write 100Mbit"),
         (format!("rate=99999999999T {key}"), "no rate"),
         (format!("open-files=447 {key}"), "at least 448"),
         (format!("speed=1 {key}"), "unknown"),

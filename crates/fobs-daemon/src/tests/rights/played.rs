@@ -271,6 +271,7 @@ fn the_disk_is_tried_only_where_that_is_printed() {
             remote: Some(remote),
             options: stage.served.options(),
             time: Duration::from_millis(50),
+            whole: None,
         };
         let before = stage.standing();
         let examined = checkup.run(Arc::new(|_| ()), &CancelToken::new());
