@@ -10,21 +10,26 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from .._errors import UsageError
-from ._access import access_to, close_sessions
+from ._access import Found, access_to, close_sessions
+from ._agree import Hashed
 from ._flights import Flight, Flights
-from ._move import Assignment, Moved, Standing, finish
+from ._move import Assignment, Moved, Standing, finish, move, remove
 from ._nodes import Node
 from ._pairs import Pair, Pairs
+from ._plan import Plan, Sides, plan
+from ._predict import predicted
 from ._result import ClusterError, ClusterResult, NodeRate, ShardLine
 from ._result import size as shown_size
-from ._shards import RANGED_MIN, File, Shard, Tree, cut, cut_checks, root_over
+from ._shards import RANGED_MIN, SHARD_FILES, File, Shard, cut, root_over
 from ._state import BEAT_EVERY, LOCK, BusyError, clear
 from ._survey import Survey
-from ._workers import Workers
+from ._wanted import Wanted, by_name
+from ._workers import LOST, Workers
 
 # How often the loop looks at workers and tells progress, seconds.
 _TICK = 0.5
@@ -67,8 +72,12 @@ class Run:
         progress: OnProgress | None,
         copies: bool = False,
         root: str | None = None,
+        wanted: Wanted | None = None,
+        command: str = "",
     ) -> None:
         self.client, self.options, self.progress = client, dict(options), progress
+        self.wanted, self.command = wanted or Wanted(), command
+        self.date = datetime.now().astimezone().isoformat(timespec="seconds")
         self.copies = copies
         self.id = uuid.uuid4().hex[:12]
         self.owner = f"{platform.node()} (process {os.getpid()}, run {self.id})"
@@ -96,7 +105,8 @@ class Run:
         self.elsewhere: list[str] = []
         self.lines: list[ShardLine] = []
         self.moved_bytes = self.resumed_bytes = self.shards = self.known_shards = 0
-        self.bytes_known = self.files_known = 0
+        self.bytes_known = self.files_known = self.deleted = 0
+        self.slots = 1
         self.slowest: tuple[float, str, str] | None = None
         self.no_worker_since: float | None = None
         self.stop = threading.Event()
@@ -105,19 +115,26 @@ class Run:
     def run(self) -> ClusterResult:
         """All of it."""
         self.workers.greet()
-        tree = self.survey.scan()
+        found = self.survey.scan()
         self.source = self.survey.source
-        self.errors += tree.failed
-        standing = self.survey.take(tree)
+        self.errors += found.failed
+        if self.wanted.dry_run:
+            made = self._plan(found, self.survey.glance())
+            planned = predicted(made, self.pairs, self.workers, self.options.get("rate"))
+            return replace(self._result(), planned=planned)
+        standing = self.survey.take()
         beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
         beats.start()
         topic = f"fobs-{self.id}"
         self.client.subscribe_topic(topic, self._hear)
         try:
-            self._plan(tree, standing)
+            made = self._plan(found, standing)
+            self._remove(made.in_the_way)
             self._loop()
+            self._remove(made.delete)
+            self._settle(made)
             self._tell()
-            return self._end()
+            return self._end(found.top)
         except BaseException as error:
             self._abandon()
             if isinstance(error, ClusterError) and error.result is None:
@@ -128,31 +145,66 @@ class Run:
             beats.join(BEAT_EVERY * 2)
             self._leave(topic)
 
-    def _plan(self, tree: Tree, standing: Standing) -> None:
+    def _plan(self, found: Standing, standing: Standing) -> Plan:
+        rows, there = self.wanted.select(found.rows), standing.rows
         if self.copies:
-            tree = self.survey.agree(tree, standing)
-        verified, unhashed = set(), []
-        for file in tree.all_files():
-            self.files_known += 1
-            self.bytes_known += file.size
-            if standing.present.get(file.name) != (file.size, file.mtime_ns):
-                continue
-            verified.add(file.name)
-            if self.survey.is_done(file, standing):
-                self._note([standing.done[file.name]])
-                self.moved_bytes += file.size
-                self.resumed_bytes += file.size
-            else:
-                unhashed.append(file)
-        slots = max(1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination)))
+            rows = self.survey.agree(rows, standing)
+        guarded: set[str] = set()
+        if self.wanted.delete:
+            there = self.wanted.select(standing.rows)
+            kept = {row.name for row in there}
+            for row in standing.rows:
+                above = os.path.dirname(row.name) if row.name not in kept else ""
+                while above:
+                    guarded.add(above)
+                    above = os.path.dirname(above)
+        by = by_name(there)
+        sides = Sides(
+            rows,
+            by,
+            self.wanted,
+            lambda file: self.survey.is_done(file, by, standing),
+            frozenset(guarded),
+            not found.failed and not standing.failed,
+        )
+        self.slots = max(
+            1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination))
+        )
         pulls = any(d.path is not None and self.workers.has(d) for d in self.destination)
         pulls = pulls and any(s.url is not None for s in self.source)
-        ranged_min = (1 if self.copies else RANGED_MIN) if pulls else None
-        self.pending = cut(tree, verified, slots, ranged_min) + cut_checks(unhashed, slots)
+        made = plan(sides, self.slots, (1 if self.copies else RANGED_MIN) if pulls else None)
+        self.bytes_known, self.files_known = made.bytes, made.files
+        for file in made.done:
+            self._note([standing.done[file.name]])
+            self.moved_bytes += file.size
+            self.resumed_bytes += file.size
+        self.pending = list(made.shards)
         self.known_shards = len(self.pending)
         for shard in self.pending:
             if shard.kind == "range":
                 self.ranges_left[shard.files[0].id] = self.ranges_left.get(shard.files[0].id, 0) + 1
+        return made
+
+    def _remove(self, rows: list[Found]) -> None:
+        """Deletes names at the destination, a batch after the other."""
+        places = self.workers.places(self.destination, self.source)
+        for at in range(0, len(rows), SHARD_FILES):
+            names = [row.name for row in rows[at : at + SHARD_FILES]]
+            failed = self.survey.first_that_can(places, "destination", partial(self._remove_at, names))
+            self.errors += failed
+            self.deleted += len(names) - len(failed)
+
+    def _remove_at(self, names: list[str], node: Node, at: Node) -> Any:
+        return self.workers.call(remove, at, node, at.name, names)
+
+    def _settle(self, made: Plan) -> None:
+        """Attributes of directories, once nothing is made in them any more; further names of large files."""
+        if self.given_up:
+            return
+        rows = [replace(row, kind="other") if row.name in self.roots else row for row in made.settle]
+        self.pending = cut([(row,) for row in rows], "settle", self.slots)
+        self.known_shards += len(self.pending)
+        self._loop()
 
     # While shards are moved.
 
@@ -196,8 +248,13 @@ class Run:
         known = self.survey.agreed
         agreed = {file.name: known[file.name] for file in shard.files if file.name in known}
         agreed = {name: hashed.part(shard.start, shard.end) for name, hashed in agreed.items()}
-        order = Assignment(self.id, key, shard, pair.source.node, pair.destination.node, pair.way, agreed)
+        order = self._order(key, shard, pair, agreed)
         self.flights.start(order, pair, time.monotonic() - self.began, is_second)
+
+    def _order(self, key: str, shard: Shard, pair: Pair, agreed: Mapping[str, Hashed]) -> Assignment:
+        nodes = pair.source.node, pair.destination.node
+        keeps, content = self.wanted.keeps, self.wanted.checksum
+        return Assignment(self.id, key, shard, *nodes, pair.way, keeps, content, agreed)
 
     def _land(self, key: str) -> None:
         flight = self.flights.take(key)
@@ -240,7 +297,7 @@ class Run:
         where = f"shard {shard.id}, nodes {pair}"
         self.errors += [(name, f"{why} ({where})") for name, why in moved.failed]
         now = time.monotonic() - self.began
-        if len(self.lines) < _LINES_MAX and shard.kind != "check":
+        if len(self.lines) < _LINES_MAX and shard.kind in ("files", "range"):
             names = (pair.source.node.name, pair.destination.node.name)
             self.lines.append(
                 ShardLine(shard.id, *names, pair.way, sent, len(shard.files), flight.began, now)
@@ -276,7 +333,7 @@ class Run:
             self.roots[name], self.sizes[name] = root, size
 
     def _fail(self, flight: Flight, error: BaseException) -> None:
-        if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError"):
+        if type(error).__name__ in LOST:
             self._lost(flight, "its worker was killed")
             return
         if not isinstance(error, OSError):
@@ -298,6 +355,7 @@ class Run:
 
     def _lost(self, flight: Flight, why: str) -> None:
         line = f"node {flight.pair.at.node.name}, {flight.shard}: {why}"
+        self.pairs.blame(flight.pair.place.name, f"{flight.shard}: {why}")
         if self.flights.others(flight.shard):
             self._note_elsewhere(line)
         else:
@@ -407,13 +465,26 @@ class Run:
             pass
         close_sessions()
 
-    def _end(self) -> ClusterResult:
+    def _set_top(self, top: Found | None) -> None:
+        """Mode and time of the destination itself: nothing is made in it any more."""
+        shard = Shard("settle", (), ("",))
+        pair = None if top is None or self.given_up else self.pairs.choose(shard)
+        if pair is None:
+            return
+        try:
+            order = self._order(self.flights.next_key(self.id, shard), shard, pair, {})
+            self.errors += self.workers.call(move, pair.place, order).failed
+        except OSError as error:
+            self.errors.append(("", f"mode and time of the destination are not set: {error}; call again"))
+
+    def _end(self, top: Found | None) -> ClusterResult:
         self.stop.set()
         left_open = bool(self.errors or self.given_up)
         places = self.workers.places(self.destination, self.source)
         self.survey.first_that_can(
             places, "destination", lambda node, at: self.workers.call(_release, at, node, at.name, left_open)
         )
+        self._set_top(top)
         result = self._result()
         if self.given_up:
             error = self.given_up[0]
@@ -430,7 +501,7 @@ class Run:
     def _result(self) -> ClusterResult:
         seconds = time.monotonic() - self.began
         nodes = tuple(
-            NodeRate(s.node.name, s.side, s.bytes, s.shards, s.bytes * 8 / seconds, s.failures, s.dropped)
+            NodeRate(s.node.name, s.side, s.bytes, s.shards, s.bytes * 8 / seconds, s.failures, s.dropped, s.last)
             for s in self.pairs.all()
         )
         slow = self.slowest or (0.0, "", "")
@@ -450,6 +521,11 @@ class Run:
             notices=tuple(self.workers.notices),
             errors=tuple(self.errors),
             lines=tuple(self.lines),
+            source=tuple(map(str, self.source)),
+            destination=tuple(map(str, self.destination)),
+            date=self.date,
+            command=self.command,
+            deleted=self.deleted,
         )
 
 
