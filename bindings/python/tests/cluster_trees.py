@@ -35,7 +35,7 @@ def make_any(root: Path, seed: int = 1, files: int = 40) -> None:
     for directory, _, names in os.walk(root, topdown=False):
         for name in names:
             os.utime(os.path.join(directory, name), ns=(0, draw.randrange(at) * 10**9 + 7), follow_symlinks=False)
-        os.chmod(directory, draw.choice((0o755, 0o700, 0o555, 0o2775)))
+        os.chmod(directory, draw.choice((0o755, 0o700, 0o555, 0o711)))
         os.utime(directory, ns=(0, draw.randrange(at) * 10**9 + 9))
 
 

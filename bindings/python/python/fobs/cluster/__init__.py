@@ -18,8 +18,9 @@ from ._agree import is_root
 from ._dask import connected
 from ._nodes import HERE, SESSIONS_MAX, Node, Place, both_sides, read_nodes
 from ._result import ClusterError, ClusterResult, NodeRate, Planned, ShardLine
-from ._run import ClusterProgress, OnProgress, Run
+from ._run import OnProgress, Run
 from ._state import BusyError
+from ._tally import ClusterProgress
 from ._wanted import Wanted
 
 __all__ = [

@@ -16,8 +16,10 @@ class Plan:
     """Shards in their stages, and names that the destination has and the source has not."""
 
     shards: list[Shard] = field(default_factory=list)
-    #: Rows whose attributes are set when all shards are in place, deepest first.
-    settle: list[Found] = field(default_factory=list)
+    #: Rows whose attributes are set when all shards are in place, deepest first; further names of large files.
+    settle: list[tuple[Found, ...]] = field(default_factory=list)
+    #: Devices, fifos and sockets that were not asked for.
+    left_out: list[Found] = field(default_factory=list)
     #: The topmost of what is deleted at the end, and what stands in the way of something of another kind.
     delete: list[Found] = field(default_factory=list)
     in_the_way: list[Found] = field(default_factory=list)
@@ -57,6 +59,9 @@ def plan(sides: Sides, slots: int, ranged_min: int | None) -> Plan:
             if unit[0].name not in above and not _is_there(unit[0], sides):
                 send.append(unit)
                 changed.add(os.path.dirname(unit[0].name))
+            continue
+        if unit[0].kind == "other" and not sides.wanted.kept & {"devices", "specials"}:
+            made.left_out += unit
             continue
         if _differs(unit, sides):
             send.append(unit)
@@ -123,22 +128,22 @@ def _is_large(unit: tuple[Found, ...]) -> bool:
 
 def _last(
     sides: Sides, changed: set[str], send: list[tuple[Found, ...]], ranged_min: int | None
-) -> list[Found]:
+) -> list[tuple[Found, ...]]:
     """Directories that differ, or in which something changes; files of which ranges bring the content alone."""
-    rows = []
+    units: list[tuple[Found, ...]] = []
     for row in sides.source:
         if row.kind != "directory":
             continue
         other = sides.there.get(row.name)
         if other is None or other.kind != "directory" or sides.wanted.is_unseen or row.name in changed:
-            rows.append(row)
+            units.append((row,))
         elif (row.mode, row.mtime_ns) != (other.mode, other.mtime_ns):
-            rows.append(row)
+            units.append((row,))
     for unit in send:
         is_cut = ranged_min is not None and is_ranged(unit[:1], ranged_min)
         if _is_large(unit) or (is_cut and sides.wanted.kept):
-            rows += unit
-    return sorted(rows, key=lambda row: (-row.name.count("/"), os.fsencode(row.name)))
+            units.append(unit)
+    return sorted(units, key=lambda unit: (-unit[0].name.count("/"), os.fsencode(unit[0].name)))
 
 
 def _deletions(made: Plan, sides: Sides) -> None:
