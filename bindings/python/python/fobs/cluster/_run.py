@@ -17,7 +17,7 @@ from .._errors import UsageError
 from ._access import Found, access_to, close_sessions
 from ._agree import Hashed
 from ._flights import Flight, Flights
-from ._move import Assignment, Moved, Standing, finish, move, remove
+from ._move import Assignment, Moved, Standing, finish, remove
 from ._nodes import Node
 from ._pairs import Pair, Pairs
 from ._plan import Plan, Sides, plan
@@ -410,15 +410,11 @@ class Run:
 
     def _set_top(self, top: Found | None) -> None:
         """Mode and time of the destination itself: nothing is made in it any more."""
-        shard = Shard("settle", (), ("",))
-        pair = None if top is None or self.tally.given_up else self.pairs.choose(shard)
-        if pair is None:
+        if top is None or self.tally.given_up:
             return
-        try:
-            order = self._order(self.flights.next_key(self.id, shard), shard, pair, {})
-            self.tally.errors += self.workers.call(move, pair.place, order).failed
-        except OSError as error:
-            self.tally.errors.append(("", f"mode and time of the destination are not set: {error}; call again"))
+        self.pending = [Shard("settle", (), ("",))]
+        self.tally.known_shards += 1
+        self._loop()
 
     def _end(self, top: Found | None) -> ClusterResult:
         self.stop.set()

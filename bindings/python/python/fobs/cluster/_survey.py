@@ -14,7 +14,7 @@ from ._pairs import Pairs
 from ._result import ClusterError
 from ._shards import File, file_of
 from ._state import BusyError
-from ._workers import Workers
+from ._workers import NodeLostError, Workers
 
 
 class Survey:
@@ -36,11 +36,18 @@ class Survey:
         """Tries the nodes of a side one after the other; one that cannot be reached is noted."""
         last: tuple[Node, BaseException] | None = None
         tried: set[str] = set()
+        lost: set[str] = set()
         for node, at in places:
-            if node.name in tried:
+            if node.name in tried or at.name in lost:
                 continue
             try:
                 return act(node, at)
+            except NodeLostError as error:
+                # It says nothing of the node that was looked at: another worker may reach it.
+                lost.add(at.name)
+                last = last or (at, error)
+                self.pairs.blame(at.name, f"{what} failed: {error}")
+                self.workers.notices.append(f"node {at.name}: {what} failed: {error}")
             except BusyError as error:
                 raise ClusterError(f"node {node.name}: {error}", error, node=node.name) from error
             except OSError as error:
