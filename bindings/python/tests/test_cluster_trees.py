@@ -34,11 +34,12 @@ class Between:
             self.ends[name] = path
             if served:
                 daemon = Served(base / f"daemon-{name}", "--third-party", user=user)
+                # Below the root of its daemon, as most trees are.
                 daemon.root.rmdir()
-                daemon.root.symlink_to(path)
+                daemon.root.symlink_to(base)
                 daemon.restart()
                 self.daemons.append(daemon)
-                self.ends[name] = Node(name, url=daemon.url, options=daemon.keys)
+                self.ends[name] = Node(name, url=f"{daemon.url}{path.name}", options=daemon.keys)
 
     def move(self, **options: Any) -> Any:
         return transfer(self.ends["s"], self.ends["d"], **options)

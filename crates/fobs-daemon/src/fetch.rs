@@ -85,12 +85,17 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
     let Fetch { directory, ticket, picked, policy, client, cancel, go_on } = asked;
     // Checked here too, so that an altered ticket is refused without a connection to its source.
     Ticket::verify(&ticket.text, &ticket.key, SystemTime::UNIX_EPOCH)?;
-    let paths = Ticket::peek(&ticket.text)?.paths();
+    let mut paths = Ticket::peek(&ticket.text)?.paths();
     let (remote, options) = reach(ticket, picked, identity);
-    if picked.is_some() && !matches!(&paths[..], [only] if means_contents(only)) {
-        let message =
-            "names are picked from one directory; have a ticket signed for that, with '/' at its end";
-        return Err(Error::new(ErrorKind::Usage, message));
+    if picked.is_some() {
+        match &mut paths[..] {
+            [only] if means_contents(only) => {}
+            [only] => only.push(b'/'),
+            _ => {
+                let message = "names are picked from one directory; have a ticket signed for that alone";
+                return Err(Error::new(ErrorKind::Usage, message));
+            }
+        }
     }
     // Ends the transfer when the client is gone, too.
     let token = CancelToken::new();

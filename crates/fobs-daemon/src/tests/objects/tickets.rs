@@ -183,10 +183,12 @@ fn picked_names_come_as_of_a_sync_each_with_its_fate() {
 #[test]
 fn names_are_picked_only_of_the_directory_of_a_ticket() {
     let (source, destination) = daemons();
-    let other = ticket(&source, &["set"], 4 << 20);
+    let other = ticket(&source, &["set", "secret"], 4 << 20);
     let error = fetch_picked(&destination, &["two"], &other).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Usage, "{error}");
-    assert!(error.message.contains("with '/' at its end"), "{error}");
+    assert!(error.message.contains("for that alone"), "{error}");
+    let of_a_file = ticket(&source, &["secret"], 4 << 20);
+    fetch_picked(&destination, &["two"], &of_a_file).unwrap_err();
     symlink("..", source.root().join("set/up")).unwrap();
     let whole = ticket(&source, &["set/"], 4 << 20);
     let _ = fetch_picked(&destination, &["up/secret"], &whole);
