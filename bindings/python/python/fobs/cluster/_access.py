@@ -219,7 +219,8 @@ class Remote:
         return replace(_found(entry), name=os.path.basename(name))
 
     def read(self, name: str) -> bytes:
-        return self.session.get_bytes(name, _STATE_MAX)
+        # A range: servers of 0.2 know no bound of a whole file.
+        return self.session.get_range(name, 0, _STATE_MAX)
 
     def write(self, name: str, data: bytes) -> None:
         self.session.put_bytes(name, data)

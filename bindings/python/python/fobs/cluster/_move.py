@@ -23,6 +23,7 @@ from ._nodes import Node
 from ._shards import PIECE, STATE, File, Shard
 from ._state import (
     Record,
+    confirm_lock,
     finish_file,
     missing_runs,
     note_done,
@@ -137,8 +138,11 @@ def look_at_destination(node: Node, at: str, owner: str) -> Standing:
     with access_to(node, at) as access:
         access.make_directories("")
         take_lock(access, owner)
+        taken = time.monotonic()
         rows, failed = _tree_of(access)
-        return Standing(rows, read_done(access), access.stat(""), failed)
+        found = Standing(rows, read_done(access), access.stat(""), failed)
+        confirm_lock(access, owner, taken)
+        return found
 
 
 def glance_at_destination(node: Node, at: str) -> Standing:
@@ -250,15 +254,17 @@ def _move_names(assignment: Assignment, watch: _Watch) -> _Outcome:
             return _settle_up(shard, came, Remote(destination), watch)
     with _ends(assignment) as (session, local, access):
         came = _copy_names(assignment, watch, session, local)
-        return _settle_up(shard, came, access, watch)
+        return _settle_up(shard, came, access, watch, local if assignment.way == "push" else None)
 
 
-def _settle_up(shard: Shard, came: _Came, access: Access, watch: _Watch) -> _Outcome:
+def _settle_up(
+    shard: Shard, came: _Came, access: Access, watch: _Watch, own: Local | None = None
+) -> _Outcome:
     """Records of the files that are in place; those that did not come now are hashed where they are."""
     told = {name for name, _ in came.failed}
     records = [(f.name, f.size, f.mtime_ns, came.roots[f.name]) for f in shard.files if f.name in came.roots]
     quiet = [file for file in shard.files if file.name not in came.roots and file.name not in told]
-    hashed, missing = _hash_there(access, quiet, watch)
+    hashed, missing = _hash_there(access, quiet, watch, own)
     resumed = came.resumed + sum(record[1] for record in hashed)
     records += hashed
     failed = came.failed + missing
@@ -401,7 +407,8 @@ def _check(assignment: Assignment, watch: _Watch) -> _Outcome:
     node = assignment.destination
     at = node.name if assignment.way == "pull" else assignment.source.name
     with access_to(node, at) as access:
-        records, failed = _hash_there(access, assignment.shard.files, watch)
+        own = Local(assignment.source.path) if assignment.way == "push" and assignment.source.path else None
+        records, failed = _hash_there(access, assignment.shard.files, watch, own)
     for name, _, _, root in records:
         if name in assignment.agreed and root != assignment.agreed[name].root:
             failed.append((
@@ -416,12 +423,14 @@ def _check(assignment: Assignment, watch: _Watch) -> _Outcome:
 
 
 def _hash_there(
-    access: Access, files: Sequence[File], watch: _Watch
+    access: Access, files: Sequence[File], watch: _Watch, own: Local | None = None
 ) -> tuple[list[Record], list[tuple[str, str]]]:
-    """Records of files that are at the destination, and which are not there as they should be."""
+    """Records of files that are at the destination, and which are not there as they should be. ``own`` has the source's
+    files, for a server of 0.2, which hashes none.
+    """
     records: list[Record] = []
     failed: list[tuple[str, str]] = []
-    for file, found in zip(files, _hashes(access, files, watch), strict=True):
+    for file, found in zip(files, _hashes(access, files, watch, own), strict=True):
         if isinstance(found, str):
             failed.append((file.name, f"it is not at the destination: {found}; call again"))
         elif found[:2] != (file.size, file.mtime_ns):
@@ -431,10 +440,25 @@ def _hash_there(
     return records, failed
 
 
-def _hashes(access: Access, files: Sequence[File], watch: _Watch) -> Iterator[tuple[int, int, str] | str]:
+def _hashes(
+    access: Access, files: Sequence[File], watch: _Watch, own: Local | None
+) -> Iterator[tuple[int, int, str] | str]:
     """Size, time and hash of each, or why there is none."""
     if isinstance(access, Remote):
-        announced = hashes_at(access.session, [file.name for file in files], watch.check)
+        try:
+            announced = hashes_at(access.session, [file.name for file in files], watch.check)
+        except (UsageError, RemoteMissingError):
+            if own is None:
+                raise
+            for file in files:
+                watch.check()
+                found = access.stat(file.name)
+                yield "nothing has its name" if found is None else (
+                    found.size,
+                    found.mtime_ns,
+                    _hash(own.path(file.name), file.size),
+                )
+            return
         for file in files:
             one = announced[file.name]
             yield one if isinstance(one, str) else (one.size, one.mtime_ns, one.root)
