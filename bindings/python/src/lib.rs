@@ -4,7 +4,7 @@
 //! ```text
 //!   session   what opens a session and starts jobs over it
 //!   copies    copies without one
-//!   named     options by name
+//!   named     options by name, names of a tree, patterns
 //!   job       one call that runs
 //!   shared    what its thread writes down for it
 //!   queue     the calls of a session, one after the other
@@ -38,6 +38,8 @@ mod _fobs {
     use super::copies::copy;
     #[pymodule_export]
     use super::job::Job;
+    #[pymodule_export]
+    use super::named::left_out;
     #[pymodule_export]
     use super::parts::{hash_pieces, join_pieces, root_of};
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use crate::job::{Job, Tools};
 use crate::lent::{Cursor, Growing, Lent, Use};
-use crate::named::{Named, Paths, from_root, with};
+use crate::named::{Named, Paths, Picked, from_root, picking, with};
 use crate::parts::{Expected, Part};
 use crate::queue::{Queue, spawn};
 use crate::values::{Value, summary};
@@ -93,14 +93,18 @@ impl Core {
         }))
     }
 
-    fn put(&self, sources: Paths, name: Vec<u8>, options: Named) -> Job {
+    #[pyo3(signature = (sources, name, options, picked = None))]
+    fn put(&self, sources: Paths, name: Vec<u8>, options: Named, picked: Option<Picked>) -> Job {
         let sources: Vec<PathBuf> = sources.into_iter().map(path_of).map(from_root).collect();
-        self.start(Lane::Transfers, &options, None, move |call| call.put(&sources, name).map(summary))
+        let act = move |call: Call<'_>| picking(call, picked)?.put(&sources, name).map(summary);
+        self.start(Lane::Transfers, &options, None, act)
     }
 
-    fn get(&self, names: Paths, destination: Vec<u8>, options: Named) -> Job {
+    #[pyo3(signature = (names, destination, options, picked = None))]
+    fn get(&self, names: Paths, destination: Vec<u8>, options: Named, picked: Option<Picked>) -> Job {
         let destination = from_root(path_of(destination));
-        self.start(Lane::Transfers, &options, None, move |call| call.get(&names, &destination).map(summary))
+        let act = move |call: Call<'_>| picking(call, picked)?.get(&names, &destination).map(summary);
+        self.start(Lane::Transfers, &options, None, act)
     }
 
     /// The bytes from `start` to `end` of a remote file, at their place in the file at `path`, which exists.
@@ -211,14 +215,22 @@ impl Core {
     }
 
     /// Has the daemon pull with a ticket into its directory `name`.
-    fn fetch(&self, name: Vec<u8>, ticket: (String, String, u16, String), options: Named) -> Job {
+    #[pyo3(signature = (name, ticket, options, picked = None))]
+    fn fetch(
+        &self,
+        name: Vec<u8>,
+        ticket: (String, String, u16, String),
+        options: Named,
+        picked: Option<Picked>,
+    ) -> Job {
         let (text, host, port, key) = ticket;
         let key = match PublicKey::parse(&key) {
             Ok(key) => key,
             Err(error) => return Job::refused(error),
         };
         let ticket = SignedTicket { text, host, port, key };
-        self.start(Lane::Transfers, &options, None, move |call| call.fetch(name, &ticket).map(Value::Fetched))
+        let act = move |call: Call<'_>| picking(call, picked)?.fetch(name, &ticket).map(Value::Fetched);
+        self.start(Lane::Transfers, &options, None, act)
     }
 
     /// What a directory holds; with `links` also what they lead to.

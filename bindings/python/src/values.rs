@@ -45,9 +45,17 @@ impl Value {
                 list.into_any().unbind()
             }
             Value::Fetched(entries) => {
+                // Without a hash it is something that did not come, with the reason.
                 let files = entries.iter().map(|entry| {
-                    let root = entry.root.as_ref().map(|root| PyBytes::new(py, root));
-                    (PyBytes::new(py, &entry.name), entry.size, root)
+                    let text = entry.link.as_ref().map(|link| &link.text[..]);
+                    let root = entry.root.as_ref().map(|root| &root[..]).or(text);
+                    let is_file = entry.kind == EntryKind::File;
+                    (
+                        PyBytes::new(py, &entry.name),
+                        entry.size,
+                        root.map(|root| PyBytes::new(py, root)),
+                        is_file,
+                    )
                 });
                 PyList::new(py, files.collect::<Vec<_>>())?.into_any().unbind()
             }

@@ -6,16 +6,17 @@ use fobs::server::Fetch;
 use fobs::session::{open_sink, preserved};
 use fobs_channel::secure::ticket::Ticket;
 use fobs_engine::Steering;
+use fobs_explain::{Recorder, explain};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::event::{Event, EventSink, FileError, Summary};
 use fobs_model::message::Bytes;
-use fobs_model::message::files::WireEntry;
+use fobs_model::message::files::{WireEntry, WireKind};
 use fobs_model::options::sync::Enter;
-use fobs_model::options::{Carrier, Remote, SignedTicket, TransferOptions};
+use fobs_model::options::{Carrier, PickedNames, Remote, SignedTicket, TransferOptions};
 use fobs_model::public_key::PublicKey;
-use fobs_store::{Above, Partial, SinkSpec, client_id, shape_of, top_names};
+use fobs_store::{Above, Partial, SinkSpec, client_id, means_contents, shape_of, top_names};
 use fobs_sys::confine;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,20 +30,40 @@ const FILES_MAX: usize = 100_000;
 /// Takes note of files that are in place.
 struct Fetched {
     files: Mutex<(Vec<WireEntry>, Charge)>,
+    recorder: Mutex<Recorder>,
 }
 
 impl Fetched {
     fn within(budget: &MemoryBudget) -> Fetched {
-        Fetched { files: Mutex::new((Vec::new(), budget.charge(Keeps::Answers))) }
+        let files = Mutex::new((Vec::new(), budget.charge(Keeps::Answers)));
+        Fetched { files, recorder: Mutex::default() }
     }
 
     fn take(&self) -> Vec<WireEntry> {
         std::mem::take(&mut self.files.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
+
+    /// Of picked names also those that did not come, each with its reason, and why all took so long.
+    fn take_all(&self, errors: Vec<FileError>) -> Vec<WireEntry> {
+        let sentence = |name: Vec<u8>, text: String| WireEntry {
+            kind: WireKind::Other,
+            text: Some(Bytes(text.into_bytes())),
+            ..WireEntry::named(name)
+        };
+        let trace = self.recorder.lock().unwrap_or_else(PoisonError::into_inner).so_far();
+        let explanation = explain(&trace);
+        let why = format!("{} {}", explanation.sentence, explanation.fix);
+        let mut entries = self.take();
+        entries.push(sentence(Vec::new(), why));
+        entries
+            .extend(errors.into_iter().take(FILES_MAX).map(|failed| sentence(failed.path, failed.message)));
+        entries
+    }
 }
 
 impl EventSink for Fetched {
     fn event(&self, event: Event) {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).record(&event);
         if let Event::FileDone(fobs_model::event::FileDone { path, bytes, root }) = event {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             let (files, kept) = &mut *files;
@@ -61,11 +82,21 @@ impl EventSink for Fetched {
 
 /// Pulls what a ticket names with the server's own identity; returns the files that came.
 pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>> {
-    let Fetch { directory, ticket, policy, client, cancel, go_on } = asked;
+    let Fetch { directory, ticket, picked, policy, client, cancel, go_on } = asked;
     // Checked here too, so that an altered ticket is refused without a connection to its source.
     Ticket::verify(&ticket.text, &ticket.key, SystemTime::UNIX_EPOCH)?;
-    let paths = Ticket::peek(&ticket.text)?.paths();
-    let (remote, options) = reach(ticket, identity);
+    let mut paths = Ticket::peek(&ticket.text)?.paths();
+    let (remote, options) = reach(ticket, picked, identity);
+    if picked.is_some() {
+        match &mut paths[..] {
+            [only] if means_contents(only) => {}
+            [only] => only.push(b'/'),
+            _ => {
+                let message = "names are picked from one directory; have a ticket signed for that alone";
+                return Err(Error::new(ErrorKind::Usage, message));
+            }
+        }
+    }
     // Ends the transfer when the client is gone, too.
     let token = CancelToken::new();
     let below = token.clone();
@@ -82,7 +113,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             destination: [directory, b"/"].concat(),
             shape: shape_of(&paths),
             above: Above::Required,
-            preserve: preserved(None, true),
+            preserve: preserved(options.sync.as_deref(), true),
             privileges,
             terms,
             fsync: false,
@@ -95,7 +126,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             holder: ticket.host.to_owned(),
             budget: budget.clone(),
         };
-        let mut sink = open_sink(spec, None)?;
+        let mut sink = open_sink(spec, options.sync.as_ref())?;
         sink.expect(&paths, if options.recursive { Enter::All } else { Enter::None });
         Ok(sink)
     };
@@ -107,6 +138,9 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
         Caller::new(remote).run(task, manner)
     };
     let outcome = watched(pull, &token, go_on)?;
+    if picked.is_some() {
+        return Ok(fetched.take_all(outcome.errors));
+    }
     if let Some(failed) = outcome.errors.first() {
         let message = format!("{} (and {} more)", failed.message, outcome.errors.len() - 1);
         return Err(Error::new(ErrorKind::FileIo, message));
@@ -142,7 +176,11 @@ fn watched(
 }
 
 /// Where the source is, and how it is asked.
-fn reach(ticket: &SignedTicket, identity: PathBuf) -> (Remote, TransferOptions) {
+fn reach(
+    ticket: &SignedTicket,
+    picked: Option<&PickedNames>,
+    identity: PathBuf,
+) -> (Remote, TransferOptions) {
     let remote = Remote {
         carrier: Carrier::Daemon,
         user: None,
@@ -155,6 +193,7 @@ fn reach(ticket: &SignedTicket, identity: PathBuf) -> (Remote, TransferOptions) 
         preserve: true,
         identity: Some(identity),
         ticket: Some(ticket.clone()),
+        sync: picked.cloned().map(PickedNames::sync),
         ..TransferOptions::default()
     };
     (remote, options)

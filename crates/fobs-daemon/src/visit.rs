@@ -226,6 +226,8 @@ fn line_of(ticket: &Ticket) -> Result<KeyLine> {
 fn for_ticket(ticket: &Ticket, wanted: Wanted<'_>) -> Result<u64> {
     match wanted {
         Wanted::Transfer { examine: None, .. } if wanted.work() == Work::Copy => Ok(ticket.size),
+        // As a copy does, it only reads: what else a sync may do here is for rights that no ticket gives.
+        Wanted::Transfer { examine: None, .. } if wanted.work() == Work::Sync => Ok(ticket.size),
         _ => Err(Error::new(
             ErrorKind::Denied,
             "a ticket is for a plain pull; ask its source for other rights",

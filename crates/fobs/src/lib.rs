@@ -116,9 +116,9 @@ pub use fobs_model::listing::{Entry, EntryKind, FileStamp, Link};
 pub use fobs_model::name::{BackupSuffix, BadName, RelPath};
 pub use fobs_model::options::{
     Access, AccountMap, AddressFamily, Carrier, Chatter, Chmod, CongestionControl, FileSystems, Follow,
-    IdMapping, JudgeMethod, Location, NewKeys, Preserve, Priority, Privileges, PushBinary, Remote,
-    Restriction, Rights, ServeOptions, ShellGrammar, SignedTicket, SshOptions, SshWords, SymbolicLinks,
-    Taken, TransferOptions, Unkept,
+    IdMapping, JudgeMethod, Location, NewKeys, PickedNames, Preserve, Priority, Privileges, PushBinary,
+    Remote, Restriction, Rights, ServeOptions, ShellGrammar, SignedTicket, SshOptions, SshWords,
+    SymbolicLinks, Taken, TransferOptions, Unkept,
 };
 pub use fobs_model::public_key::PublicKey;
 pub use fobs_model::walls::Walls;

@@ -118,7 +118,7 @@ def ticket(raw: Any) -> Ticket:
 
 def fetched(raw: Any) -> list[tuple[str, int, str]]:
     """Path, size and hash of files that are in place."""
-    return [(os.fsdecode(name), size, (root or b"").hex()) for name, size, root in raw]
+    return [(os.fsdecode(name), size, (root or b"").hex()) for name, size, root, is_file in raw if is_file]
 
 
 def entry(raw: Any) -> Entry:

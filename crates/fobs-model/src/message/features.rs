@@ -46,6 +46,9 @@ pub const PULSE: &str = "pulse";
 /// The feature of a client that takes notices while it waits for the answer to its request (protocol 2.17).
 pub const WAITS: &str = "waits";
 
+/// The feature of a program that pulls names of a tree with a ticket, as a sync (protocol 2.13).
+pub const PICKED: &str = "picked";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -68,6 +71,7 @@ pub const FEATURES: &[&str] = &[
     DELTA,
     PULSE,
     WAITS,
+    PICKED,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

@@ -1,8 +1,9 @@
 //! Requests about files by name, and their answers, as messages (protocol 2.12).
 
-use super::features::{FILES, NAMES, TICKETS};
+use super::features::{FILES, NAMES, PICKED, TICKETS};
 use crate::listing::{Entry, EntryKind, Link};
 use crate::message::{Bytes, SecretText};
+use crate::options::PickedNames;
 use crate::text::printable;
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,9 @@ pub enum FileRequest {
         port: u16,
         /// Its key, 32 bytes.
         key: Bytes,
+        /// Only these names of the one directory that the ticket is for, as a sync keeps them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        picked: Option<Box<PickedNames>>,
     },
     /// The hashes of files and of their pieces (protocol 2.14).
     Hash {
@@ -177,6 +181,7 @@ impl FileRequest {
     /// member that it does not know it passes over.
     pub fn feature(&self) -> &'static str {
         match self {
+            FileRequest::Fetch { picked: Some(_), .. } => PICKED,
             FileRequest::Ticket { .. } | FileRequest::Fetch { .. } => TICKETS,
             FileRequest::List { links, .. } | FileRequest::Stat { links, .. } if *links => NAMES,
             FileRequest::Walk { .. }

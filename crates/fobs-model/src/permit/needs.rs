@@ -6,6 +6,7 @@ use crate::message::files::FileRequest;
 use crate::message::{
     ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
 };
+use crate::options::PickedNames;
 use crate::options::sync::{Absent, BasisUse, Compare, Present, SyncOptions, SyncRules};
 use crate::rights::Action;
 
@@ -313,8 +314,13 @@ impl<'r> Needs<'r> {
                 paths: all(paths).collect(),
                 features: Vec::new(),
             },
-            FileRequest::Fetch { path, ticket: _, host: _, port: _, key: _ } => {
-                Needs::at(&path.0, &[Action::Fetch, Action::Create])
+            FileRequest::Fetch { path, ticket: _, host: _, port: _, key: _, picked } => {
+                let mut needs = Needs::at(&path.0, &[Action::Fetch, Action::Create]);
+                if let Some(PickedNames { names: _, preserve: _, content }) = picked.as_deref() {
+                    // What is kept of the names is a matter of `Terms` and `Privileges`, as of a copy.
+                    needs.if_so(*content, Action::Compare, "--checksum");
+                }
+                needs
             }
             FileRequest::Hash { paths, piece: _ } => Needs {
                 actions: [Action::Compare, Action::Read].map(|action| (action, None)).to_vec(),

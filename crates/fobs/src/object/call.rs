@@ -14,7 +14,7 @@ use fobs_model::event::{EventSink, Summary};
 use fobs_model::listing::FileStamp;
 use fobs_model::message::files::FileRequest;
 use fobs_model::message::{ByteRange, Bytes, NAMES};
-use fobs_model::options::TransferOptions;
+use fobs_model::options::{PickedNames, TransferOptions};
 use fobs_store::{Sink, Source, SourceShape, changed, show_path, top_names};
 use std::cell::Cell;
 use std::io::{Cursor, Read, Write};
@@ -30,11 +30,12 @@ pub struct Call<'s> {
     cancel: CancelToken,
     steering: Steering,
     stamp: Option<FileStamp>,
+    pub(super) picked: Option<PickedNames>,
 }
 
 /// Refuses options that no transfer of a session can have.
-pub(super) fn check(options: &TransferOptions) -> Result<()> {
-    if options.sync.is_some() {
+pub(super) fn check(options: &TransferOptions, picks: bool) -> Result<()> {
+    if options.sync.is_some() && !picks {
         let message = "a session has no sync; use a Transfer for it";
         return Err(Error::new(ErrorKind::Usage, message));
     }
@@ -44,7 +45,7 @@ pub(super) fn check(options: &TransferOptions) -> Result<()> {
 impl<'s> Call<'s> {
     pub(super) fn of(session: &'s Session) -> Call<'s> {
         let (events, cancel, steering) = (session.events.clone(), CancelToken::new(), Steering::new());
-        Call { session, options: None, events, cancel, steering, stamp: None }
+        Call { session, options: None, events, cancel, steering, stamp: None, picked: None }
     }
 
     /// How this transfer is made, instead of the session's options. What says how to connect counts only
@@ -76,6 +77,13 @@ impl<'s> Call<'s> {
     /// which other ranges were read. Else `FileIo`.
     pub fn stamp(mut self, stamp: FileStamp) -> Call<'s> {
         self.stamp = Some(stamp);
+        self
+    }
+
+    /// Only these names of the one directory that is put, got or fetched, which ends in `/`: links as links,
+    /// directories without what is in them, and what is there already is not sent.
+    pub fn picked(mut self, picked: PickedNames) -> Call<'s> {
+        self.picked = Some(picked);
         self
     }
 
@@ -226,7 +234,7 @@ impl<'s> Call<'s> {
     /// Its.
     pub fn put(self, sources: &[PathBuf], destination: impl AsRef<[u8]>) -> Result<Summary> {
         let destination = self.path(destination.as_ref());
-        let options = self.chosen();
+        let options = self.picking();
         let paths: Vec<Vec<u8>> = sources.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
         let names = top_names(&paths);
         let mut source = || make_source(&paths, &options);
@@ -240,7 +248,7 @@ impl<'s> Call<'s> {
     /// Its.
     pub fn get<N: AsRef<[u8]>>(self, sources: &[N], destination: &Path) -> Result<Summary> {
         let paths: Vec<Vec<u8>> = sources.iter().map(|name| self.path(name.as_ref())).collect();
-        let options = self.chosen();
+        let options = self.picking();
         let made = destination.symlink_metadata().is_err();
         let remote = self.session.remote.clone();
         let mut sink = |id| make_sink(&paths, destination, &remote, &options, id);
@@ -325,7 +333,7 @@ impl<'s> Call<'s> {
         options: &TransferOptions,
         act: impl FnOnce(&mut Caller, Manner<'_>) -> Result<R>,
     ) -> Result<R> {
-        check(options)?;
+        check(options, self.picked.is_some())?;
         let caller = self.session.caller.enter(&self.cancel, Purpose::Transfer)?;
         self.with_turn(caller, options, act)
     }
@@ -337,7 +345,7 @@ impl<'s> Call<'s> {
         options: &TransferOptions,
         act: impl FnOnce(&mut Caller, Manner<'_>) -> Result<R>,
     ) -> Result<R> {
-        check(options)?;
+        check(options, self.picked.is_some())?;
         if let Some(caller) = self.session.caller.enter_unless_transfer(&self.cancel)? {
             return self.with_turn(caller, options, act);
         }
@@ -366,6 +374,13 @@ impl<'s> Call<'s> {
         let _hook = cancel.on_cancel(move || above.cancel());
         let _running = Running::of(session, &token);
         act(&mut caller, Manner { options, events: &events, cancel: &token, steering: &steering })
+    }
+
+    /// The options of a transfer of files, with the names that it is about.
+    fn picking(&self) -> TransferOptions {
+        let options = self.chosen();
+        let sync = self.picked.clone().map(PickedNames::sync).or_else(|| options.sync.clone());
+        TransferOptions { sync, ..options }
     }
 
     pub(super) fn chosen(&self) -> TransferOptions {

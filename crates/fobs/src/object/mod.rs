@@ -346,7 +346,7 @@ impl SessionBuilder {
         #[cfg(any(test, feature = "testing"))]
         let plays_old = self.plays_old;
         let SessionBuilder { remote, options, events, cancel, .. } = self;
-        call::check(&options)?;
+        call::check(&options, false)?;
         let mut caller = Caller::new(remote.clone());
         #[cfg(any(test, feature = "testing"))]
         {

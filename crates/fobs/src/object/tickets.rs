@@ -57,6 +57,7 @@ impl Call<'_> {
             host: ticket.host.clone(),
             port: ticket.port,
             key: Bytes(ticket.key.as_bytes().to_vec()),
+            picked: self.picked.clone().map(Box::new),
         };
         let options = self.chosen();
         self.with_caller(&options, |caller, manner| caller.ask(&request, manner))

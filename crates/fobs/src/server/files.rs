@@ -68,13 +68,14 @@ pub(super) fn serve(
             let ticket = Ticket::new(paths, *size, life, holder, SystemTime::now())?;
             entries.push(WireEntry::named(host.sign(&ticket)?.into_bytes()));
         }
-        FileRequest::Fetch { path, ticket, host: name, port, key } => {
+        FileRequest::Fetch { path, ticket, host: name, port, key, picked } => {
             let (text, key) = (ticket.as_str().to_owned(), key_of(key)?);
             let ticket = SignedTicket { text, host: name.clone(), port: *port, key };
             let client = channel.peer.key.as_ref();
             let (directory, ticket, policy) = (&path.0[..], &ticket, &policy);
-            let fetched =
-                host.fetch(Fetch { directory, ticket, policy, client, cancel, go_on: &mut go_on })?;
+            let picked = picked.as_deref();
+            let asked = Fetch { directory, ticket, picked, policy, client, cancel, go_on: &mut go_on };
+            let fetched = host.fetch(asked)?;
             for part in fetched.chunks(ENTRIES_MAX) {
                 answer(part.to_vec(), false)?;
             }

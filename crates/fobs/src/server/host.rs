@@ -9,7 +9,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::OtherEntries;
 use fobs_model::message::PathRole;
 use fobs_model::message::files::WireEntry;
-use fobs_model::options::SignedTicket;
+use fobs_model::options::{PickedNames, SignedTicket};
 use fobs_model::public_key::PublicKey;
 
 /// What a request did, for the server's log.
@@ -42,6 +42,8 @@ pub struct Fetch<'a> {
     pub directory: &'a [u8],
     /// What, and from where.
     pub ticket: &'a SignedTicket,
+    /// Only these names of the directory that the ticket is for.
+    pub picked: Option<&'a PickedNames>,
     /// What the client may do here.
     pub policy: &'a Policy,
     /// The client's key.

@@ -3,40 +3,61 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from .._errors import SourceNotFoundError
+from .._errors import ConnectError, SourceNotFoundError, SshError, TransferTimeoutError, UsageError
 from .._session import Session
+from .._types import Entry
 from ._nodes import Node
 
 # Longest file of state that is read: a shard's record of 1,000 names of 4096 bytes, as JSON of escapes.
 _STATE_MAX = 64 << 20
+# Mode of unfinished files and journals; no other program sets it.
+_OWN_MODE = 0o1600
+# Entries of a tree: they are held in memory, about 1 kB each.
+ENTRIES_MAX = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An entry of a directory."""
+    """An entry of a directory, or of a tree with its path below the top."""
 
     name: str
+    #: ``file``, ``directory``, ``link`` or ``other``.
     kind: str
     size: int
     mtime_ns: int
+    mode: int = 0
+    #: 0 where that is not known.
+    inode: int = 0
+    #: Text of a link; ``None`` where that is not known.
+    target: str | None = None
+
+
+Rows = list[Found]
+Names = list[str]
+#: Directories that could not be read, with the reason.
+Failed = list[tuple[str, str]]
+#: Entries below a top, and what of it could not be read.
+Walked = tuple[Rows, Failed]
 
 
 class Access(Protocol):
     """What a task can do with the files of a side; names are relative to its root."""
 
     def list(self, name: str) -> list[Found]: ...
+    def walk(self) -> Walked: ...
     def stat(self, name: str) -> Found | None: ...
     def read(self, name: str) -> bytes: ...
     def write(self, name: str, data: bytes) -> None: ...
     def make_directories(self, name: str) -> None: ...
-    def remove(self, name: str) -> None: ...
+    def remove(self, name: str, tree: bool = False) -> None: ...
 
 
 class Local:
@@ -53,11 +74,44 @@ class Local:
         with os.scandir(self.path(name)) as entries:
             for entry in entries:
                 try:
-                    found.append(self._found(entry.name, entry.stat(follow_symlinks=False)))
+                    row = self._found(entry.name, entry.stat(follow_symlinks=False))
+                    target = os.readlink(entry.path) if row.kind == "link" else None
+                    found.append(row if target is None else replace(row, target=target))
                 except FileNotFoundError:
                     # Another worker has renamed or removed it meanwhile.
                     continue
         return found
+
+    def walk(self) -> Walked:
+        """Everything below the root; raises what listing the root itself raises."""
+        rows: list[Found] = []
+        failed: list[tuple[str, str]] = []
+        left = [""]
+        while left:
+            directory = left.pop()
+            try:
+                inside = self.list(directory)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                if not directory:
+                    raise SourceNotFoundError(f"cannot list {self.root!r}: {error.strerror}") from error
+                # It is gone meanwhile.
+                continue
+            except OSError as error:
+                if not directory:
+                    raise
+                failed.append((directory, f"cannot list {directory!r}: {error.strerror}"))
+                continue
+            for found in inside:
+                if found.mode == _OWN_MODE and ".fobs-" in found.name:
+                    # What another session keeps for itself until its file is complete.
+                    continue
+                row = replace(found, name=join(directory, found.name))
+                rows.append(row)
+                if row.kind == "directory":
+                    left.append(row.name)
+            if len(rows) > ENTRIES_MAX:
+                raise too_many()
+        return rows, failed
 
     def stat(self, name: str) -> Found | None:
         try:
@@ -69,7 +123,8 @@ class Local:
     def _found(name: str, status: os.stat_result) -> Found:
         kinds = {0o100000: "file", 0o040000: "directory", 0o120000: "link"}
         kind = kinds.get(status.st_mode & 0o170000, "other")
-        return Found(name, kind, status.st_size, status.st_mtime_ns)
+        mode = status.st_mode & 0o7777
+        return Found(name, kind, status.st_size, status.st_mtime_ns, mode, status.st_ino)
 
     def read(self, name: str) -> bytes:
         with open(self.path(name), "rb") as file:
@@ -88,13 +143,30 @@ class Local:
     def make_directories(self, name: str) -> None:
         os.makedirs(self.path(name), exist_ok=True)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, tree: bool = False) -> None:
+        path = self.path(name)
         try:
-            os.unlink(self.path(name))
+            os.unlink(path)
         except FileNotFoundError:
             pass
         except IsADirectoryError:
-            os.rmdir(self.path(name))
+            if tree:
+                shutil.rmtree(path)
+            else:
+                os.rmdir(path)
+
+
+def _found(entry: Entry, directory: str = "") -> Found:
+    name = join(directory, entry.name)
+    return Found(name, entry.kind, entry.size, entry.mtime_ns, entry.mode & 0o7777, entry.inode, entry.target)
+
+
+def join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name
+
+
+def too_many() -> UsageError:
+    return UsageError(f"the tree has more than {ENTRIES_MAX} entries; transfer the directories below one by one")
 
 
 class Remote:
@@ -104,17 +176,51 @@ class Remote:
         self.session = session
 
     def list(self, name: str) -> list[Found]:
-        return [Found(e.name, e.kind, e.size, e.mtime_ns) for e in self.session.ls(name)]
+        return [_found(entry) for entry in self.session.ls(name)]
+
+    def walk(self) -> Walked:
+        """Everything below the root, in one request: what of it cannot be read is found level by level."""
+        rows: list[Found] = []
+        failed: list[tuple[str, str]] = []
+        left = [""]
+        while left:
+            directory = left.pop()
+            try:
+                below = self.session.walk(directory)
+                rows += [_found(entry, directory) for entry in below]
+            except (ConnectError, SshError, TransferTimeoutError, SourceNotFoundError):
+                if not directory:
+                    raise
+                failed.append((directory, "it is gone, or its server is"))
+            except OSError:
+                # A directory below that may not be read, more entries than one answer has, or an older server.
+                left += self._level(directory, rows, failed)
+            if len(rows) > ENTRIES_MAX:
+                raise too_many()
+        return rows, failed
+
+    def _level(self, directory: str, rows: Rows, failed: Failed) -> Names:
+        """One directory of a walk; those in it."""
+        try:
+            inside = [_found(entry, directory) for entry in self.session.ls(directory)]
+        except OSError as error:
+            if not directory:
+                raise
+            failed.append((directory, str(error)))
+            return []
+        rows += inside
+        return [row.name for row in inside if row.kind == "directory"]
 
     def stat(self, name: str) -> Found | None:
         try:
             entry = self.session.stat(name)
         except SourceNotFoundError:
             return None
-        return Found(os.path.basename(name), entry.kind, entry.size, entry.mtime_ns)
+        return replace(_found(entry), name=os.path.basename(name))
 
     def read(self, name: str) -> bytes:
-        return self.session.get_bytes(name, _STATE_MAX)
+        # A range: servers of 0.2 know no bound of a whole file.
+        return self.session.get_range(name, 0, _STATE_MAX)
 
     def write(self, name: str, data: bytes) -> None:
         self.session.put_bytes(name, data)
@@ -122,9 +228,9 @@ class Remote:
     def make_directories(self, name: str) -> None:
         self.session.mkdir(name, parents=True, exist_ok=True)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, tree: bool = False) -> None:
         try:
-            self.session.rm(name)
+            self.session.rm(name, recursive=tree)
         except SourceNotFoundError:
             pass
 

@@ -6,17 +6,18 @@ have in common each piece from any node is verified alone, and a node that serve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from .._errors import CancelledError, IntegrityError
 from .._job import Job
+from .._session import Session
 from .._values import encode
-from ._access import of_task, session_with
+from ._access import Found, of_task, session_with
 from ._nodes import Node
 from ._result import ClusterError
-from ._shards import PIECE, File, Tree
+from ._shards import PIECE
 
 # Files of one request.
 _BATCH = 1000
@@ -59,7 +60,6 @@ Announced = dict[str, Union[Hashed, str]]
 
 def announce(node: Node, names: Sequence[str]) -> Announced:
     """Has a node hash its copies; runs on a worker."""
-    announced_by: Announced = {}
     is_wanted, _ = of_task()
 
     def check() -> None:
@@ -67,16 +67,22 @@ def announce(node: Node, names: Sequence[str]) -> Announced:
             raise CancelledError(f"the hashes of node {node.name} are not waited for any more")
 
     with session_with(node) as session:
-        for at in range(0, len(names), _BATCH):
-            batch = list(names[at : at + _BATCH])
-            job: Job[list[Any]] = session._job(session._core.hash([encode(n) for n in batch], PIECE), list)
-            found = job.wait(progress=lambda _: check())
-            for name, one in zip(batch, found, strict=True):
-                if isinstance(one, str):
-                    announced_by[name] = one
-                else:
-                    size, mtime_ns, mode, root, values = one
-                    announced_by[name] = Hashed(size, mtime_ns, mode, bytes(root).hex(), tuple(map(bytes, values)))
+        return hashes_at(session, names, check)
+
+
+def hashes_at(session: Session, names: Sequence[str], check: Callable[[], None]) -> Announced:
+    """Has a server hash its files, many in one request."""
+    announced_by: Announced = {}
+    for at in range(0, len(names), _BATCH):
+        batch = list(names[at : at + _BATCH])
+        job: Job[list[Any]] = session._job(session._core.hash([encode(n) for n in batch], PIECE), list)
+        found = job.wait(progress=lambda _: check())
+        for name, one in zip(batch, found, strict=True):
+            if isinstance(one, str):
+                announced_by[name] = one
+            else:
+                size, mtime_ns, mode, root, values = one
+                announced_by[name] = Hashed(size, mtime_ns, mode, bytes(root).hex(), tuple(map(bytes, values)))
     return announced_by
 
 
@@ -140,17 +146,13 @@ def _named(roots: Mapping[str, list[str]], kept: Mapping[str, Hashed]) -> str:
     )
 
 
-def as_agreed(tree: Tree, agreed: Mapping[str, Hashed]) -> Tree:
-    """The tree, with the sizes and times of the copies that count: the node that was scanned may be wrong."""
-    files = {
-        directory: [_as_agreed(file, agreed.get(file.name)) for file in inside]
-        for directory, inside in tree.files.items()
-    }
-    return replace(tree, files=files)
+def as_agreed(rows: Sequence[Found], agreed: Mapping[str, Hashed]) -> list[Found]:
+    """The rows, with the sizes and times of the copies that count: the node that was scanned may be wrong."""
+    return [_as_agreed(row, agreed.get(row.name)) for row in rows]
 
 
-def _as_agreed(file: File, agreed: Hashed | None) -> File:
-    return file if agreed is None else File(file.name, agreed.size, agreed.mtime_ns)
+def _as_agreed(row: Found, agreed: Hashed | None) -> Found:
+    return row if agreed is None else replace(row, size=agreed.size, mtime_ns=agreed.mtime_ns, mode=agreed.mode)
 
 
 def has_root(announced_by: Union[Hashed, str], root: str) -> bool:

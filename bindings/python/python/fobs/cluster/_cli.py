@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -11,8 +12,9 @@ from typing import Any
 
 from .. import _fobs
 from .._errors import Error
-from . import ClusterProgress, transfer
-from ._result import ClusterError, ClusterResult, rate, size
+from . import Choices, ClusterProgress, transfer_by
+from ._result import ClusterError, ClusterResult, Planned, rate, size
+from ._wanted import KEPT, SWITCHES
 
 # How often a line of progress is written, seconds: on a terminal it is renewed, elsewhere it is a new line.
 _TERMINAL_EVERY = 0.5
@@ -30,16 +32,23 @@ def main(arguments: list[str] | None = None) -> int:
     }
     try:
         named = dict(_named(text) for text in options.option)
-        result = transfer(
-            options.src if len(options.src) > 1 else options.src[0],
-            options.dst,
-            options.scheduler,
+        switches = {name: True for name in (*KEPT, *SWITCHES) if getattr(options, name)}
+        choices = Choices(
             nodes=options.nodes,
             progress=shown.progress,
             report=options.report,
             copies=options.copies or len(options.src) > 1,
             root=options.root,
-            **{**{name: value for name, value in keys.items() if value is not None}, **named},
+            include=options.include,
+            exclude=options.exclude,
+            command=shlex.join(["fobs", "cluster", *(sys.argv[1:] if arguments is None else arguments)]),
+        )
+        result = transfer_by(
+            options.src if len(options.src) > 1 else options.src[0],
+            options.dst,
+            options.scheduler,
+            choices,
+            {**{name: value for name, value in keys.items() if value is not None}, **switches, **named},
         )
     except KeyboardInterrupt:
         return shown.failed("interrupted", _INTERRUPTED, "interrupted; the same command goes on", None)
@@ -110,6 +119,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="any option of fobs cp; repeatable",
     )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="leave out what matches, as rsync does"
+    )
+    parser.add_argument(
+        "--include", action="append", default=[], metavar="PATTERN", help="keep what matches, whatever --exclude says"
+    )
+    letters = {"archive": "-a", "owner": "-o", "group": "-g", "hard_links": "-H", "xattrs": "-X", "acls": "-A"}
+    letters |= {"sparse": "-S", "checksum": "-c", "dry_run": "-n"}
+    for name in (*KEPT, *SWITCHES):
+        words = [letters[name]] if name in letters else []
+        parser.add_argument(*words, f"--{name.replace('_', '-')}", action="store_true", help="as of fobs sync")
     parser.add_argument("--version", action="version", version=f"fobs-cluster {_fobs.VERSION}")
     return parser
 
@@ -158,7 +178,12 @@ class _Shown:
         self._notices(result)
         if self.quiet:
             return
+        if result.planned is not None:
+            _print_plan(result.planned)
+            return
         print(result)
+        if result.deleted:
+            print(f"deleted: {result.deleted:,} names")
         for node in result.nodes:
             print(f"  {node.name}: {size(node.bytes)}, {rate(node.rate_bps)}")
         if result.slowest:
@@ -173,6 +198,19 @@ class _Shown:
             self._notices(result)
         print(f"fobs cluster: {message}", file=sys.stderr)
         return exit_code
+
+
+def _print_plan(plan: Planned) -> None:
+    """What a dry run found."""
+    for kind, text, bytes_, names in plan.shards:
+        print(f"{kind}: {text}, {size(bytes_)}, {names:,} names")
+    for name in plan.deletions:
+        print(f"delete: {name}")
+    for name, side, bytes_, seconds in plan.nodes:
+        busy = "rate unknown" if seconds is None else f"{seconds:.1f} s"
+        print(f"  {side} {name}: {size(bytes_)}, {busy}")
+    total = "at a rate that is not known (--rate says one)" if plan.seconds is None else f"in about {plan.seconds:.1f} s"
+    print(f"{len(plan.shards):,} shards, {size(plan.bytes)} to send {total}; nothing was changed")
 
 
 if __name__ == "__main__":

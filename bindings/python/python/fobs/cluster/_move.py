@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from .. import _fobs
-from .._errors import CancelledError, IntegrityError, PartialError, UsageError
+from .._errors import CancelledError, IntegrityError, PartialError, RemoteMissingError, SourceNotFoundError, UsageError
 from .._job import Job, transferred
 from .._options import named
 from .._session import Session
 from .._types import Progress, Result
-from .._values import encode, paths_of
-from ._access import Access, Local, Remote, access_to, of_task, session_with
-from ._agree import Hashed
+from .._values import encode
+from ._access import Access, Found, Local, Remote, Walked, access_to, join, of_task, session_with
+from ._agree import Hashed, hashes_at
 from ._nodes import Node
-from ._shards import PIECE, STATE, File, Shard, Tree, join, scan
+from ._shards import PIECE, STATE, File, Shard
 from ._state import (
     Record,
+    confirm_lock,
     finish_file,
     missing_runs,
     note_done,
@@ -52,8 +53,16 @@ class Assignment:
     source: Node
     destination: Node
     way: Way
+    #: What is kept of entries, and whether content is compared.
+    keeps: str = "{}"
+    content: bool = False
     #: Its files as their copies have them in common, where that was agreed on.
     agreed: Mapping[str, Hashed] = field(default_factory=dict)
+
+    @property
+    def picked(self) -> tuple[list[bytes], str, bool]:
+        """The names of its shard, as a session takes them."""
+        return [os.fsencode(name) for name in self.shard.names], self.keeps, self.content
 
     @property
     def other(self) -> Node:
@@ -92,34 +101,70 @@ def greet() -> Greeting:
     return Greeting(_fobs.VERSION, platform.node(), time.time())
 
 
-def look_at_source(node: Node, at: str) -> Tree | File:
+@dataclass(frozen=True)
+class Standing:
+    """What is at a side."""
+
+    rows: list[Found]
+    #: Files of the destination that an earlier call has verified.
+    done: dict[str, Record] = field(default_factory=dict)
+    #: The side itself, where it is a directory.
+    top: Found | None = None
+    #: Directories that could not be listed, and why.
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+
+def look_at_source(node: Node, at: str) -> Standing | File:
     """The tree of the source, or the one file that it is."""
     above, name = node.above()
     if name:
         with access_to(above, at) as access:
             found = access.stat(name)
             if found is not None and found.kind == "file":
-                return File("", found.size, found.mtime_ns)
+                return File("", found.size, found.mtime_ns, found.mode)
     with access_to(node, at) as access:
-        return scan(access)
+        rows, failed = _tree_of(access)
+        return Standing(rows, {}, access.stat(""), failed)
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What is at the destination already."""
-
-    present: dict[str, tuple[int, int]]
-    done: dict[str, Record]
+def _tree_of(access: Access) -> Walked:
+    """All but the state of a transfer."""
+    rows, failed = access.walk()
+    return [row for row in rows if row.name != STATE and not row.name.startswith(f"{STATE}/")], failed
 
 
-def look_at_destination(node: Node, at: str, owner: str, wanted: frozenset[str]) -> Standing:
-    """Takes the destination; returns the files in it that the source has too, and what of them is verified."""
+def look_at_destination(node: Node, at: str, owner: str) -> Standing:
+    """Takes the destination; returns what stands there, and which files of it are verified."""
     with access_to(node, at) as access:
         access.make_directories("")
         take_lock(access, owner)
-        tree = scan(access)
-        present = {f.name: (f.size, f.mtime_ns) for f in tree.all_files() if f.name in wanted}
-        return Standing(present, read_done(access))
+        taken = time.monotonic()
+        rows, failed = _tree_of(access)
+        found = Standing(rows, read_done(access), access.stat(""), failed)
+        confirm_lock(access, owner, taken)
+        return found
+
+
+def glance_at_destination(node: Node, at: str) -> Standing:
+    """The same for a transfer that changes nothing, so that nothing is taken."""
+    with access_to(node, at) as access:
+        try:
+            rows, failed = _tree_of(access)
+        except (FileNotFoundError, NotADirectoryError, SourceNotFoundError):
+            return Standing([])
+        return Standing(rows, read_done(access) if access.stat(STATE) else {}, access.stat(""), failed)
+
+
+def remove(node: Node, at: str, names: list[str]) -> list[tuple[str, str]]:
+    """Removes names of the destination, directories with all that is in them; those that could not be, and why."""
+    failed = []
+    with access_to(node, at) as access:
+        for name in names:
+            try:
+                access.remove(name, tree=True)
+            except OSError as error:
+                failed.append((name, f"cannot delete it: {error}"))
+    return failed
 
 
 class _Watch:
@@ -157,13 +202,12 @@ def move(assignment: Assignment) -> Moved:
 def _move(assignment: Assignment, watch: _Watch) -> Moved:
     began = time.monotonic()
     shard = assignment.shard
+    if shard.kind == "range":
+        return _move_range(assignment, watch, began)
     if shard.kind == "check":
         records, bytes_, resumed, failed, why = _check(assignment, watch)
-    elif shard.kind == "range":
-        return _move_range(assignment, watch, began)
     else:
-        act = _have_moved if assignment.way == "ticket" else _move_files
-        records, bytes_, resumed, failed, why = act(assignment, watch)
+        records, bytes_, resumed, failed, why = _move_names(assignment, watch)
     seconds = time.monotonic() - began
     return Moved(shard.id, tuple(records), bytes_, resumed, seconds, tuple(failed), why)
 
@@ -190,61 +234,58 @@ def _ends(assignment: Assignment) -> Iterator[tuple[Session, Local, Access]]:
                 yield session, local, access
 
 
-def _move_files(assignment: Assignment, watch: _Watch) -> _Outcome:
-    shard, whole = assignment.shard, {file.name: file for file in assignment.shard.files}
-    records: list[Record] = []
-    resumed, failed, slowest, why = 0, [], 0.0, ""
+@dataclass
+class _Came:
+    """What a session says of the names that it moved."""
+
+    #: Hashes of files that came, by name.
+    roots: dict[str, str] = field(default_factory=dict)
+    resumed: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    why: str = ""
+
+
+def _move_names(assignment: Assignment, watch: _Watch) -> _Outcome:
+    """Moves names of the tree; what is there already only gets its attributes."""
+    shard = assignment.shard
+    if assignment.way == "ticket":
+        with session_with(assignment.destination) as destination:
+            came = _have_fetched(assignment, watch, destination)
+            return _settle_up(shard, came, Remote(destination), watch)
     with _ends(assignment) as (session, local, access):
-        for directory, names in shard.groups:
-            result, job, roots = _copy_group(assignment, watch, session, local, directory, names)
-            for name, root in roots.items():
-                if name in whole:
-                    file = whole[name]
-                    records.append((name, file.size, file.mtime_ns, root))
-            resumed += result.resumed_bytes
-            failed += [(join(directory, bad.path), bad.message) for bad in result.errors]
-            if result.seconds_total >= slowest:
-                slowest, why = result.seconds_total, str(job.explain)
-            watch.before += result.bytes
-        told = {name for name, _ in failed} | {record[0] for record in records}
-        for name, file in whole.items():
-            if name in told:
-                continue
-            # What an earlier attempt put in place is not reported again.
-            found = access.stat(name)
-            if found is not None and (found.size, found.mtime_ns) == (file.size, file.mtime_ns):
-                records.append((name, file.size, file.mtime_ns, _hash(local.path(name), file.size)))
-            else:
-                failed.append((name, "it is gone from the source, or changed there meanwhile; call again"))
+        came = _copy_names(assignment, watch, session, local)
+        return _settle_up(shard, came, access, watch, local if assignment.way == "push" else None)
+
+
+def _settle_up(
+    shard: Shard, came: _Came, access: Access, watch: _Watch, own: Local | None = None
+) -> _Outcome:
+    """Records of the files that are in place; those that did not come now are hashed where they are."""
+    told = {name for name, _ in came.failed}
+    records = [(f.name, f.size, f.mtime_ns, came.roots[f.name]) for f in shard.files if f.name in came.roots]
+    quiet = [file for file in shard.files if file.name not in came.roots and file.name not in told]
+    hashed, missing = _hash_there(access, quiet, watch, own)
+    resumed = came.resumed + sum(record[1] for record in hashed)
+    records += hashed
+    failed = came.failed + missing
+    if shard.kind != "settle":
         note_done(access, shard, records)
-    return records, sum(record[1] for record in records), resumed, failed, why
+    return records, sum(record[1] for record in records), resumed, failed, came.why
 
 
-def _copy_group(
-    assignment: Assignment,
-    watch: _Watch,
-    session: Session,
-    local: Local,
-    directory: str,
-    names: tuple[str, ...],
-) -> tuple[Result, Job[Result], dict[str, str]]:
-    options = named({**assignment.other.options, "recursive": True, "preserve": True})
-    roots: dict[str, str] = {}
-    core = session._core
+def _copy_names(assignment: Assignment, watch: _Watch, session: Session, local: Local) -> _Came:
+    options = named({**assignment.other.options, "preserve": True})
+    came, core = _Came(), session._core
+    here = encode(os.path.join(local.root, ""))
     if assignment.way == "pull":
-        local.make_directories(directory)
-        paths = [encode(join(directory, name)) for name in names]
-        raw = core.get(paths, encode(local.path(directory)), options)
+        raw = core.get([b""], here, options, assignment.picked)
     else:
-        if directory:
-            session.mkdir(directory, parents=True, exist_ok=True)
-        paths = paths_of([local.path(join(directory, name)) for name in names])
-        raw = core.put(paths, encode(directory), options)
+        raw = core.put([here], b"", options, assignment.picked)
     job = session._job(raw, transferred)
 
     def take_roots() -> None:
         for path, _, root in raw.files():
-            roots[join(directory, os.fsdecode(path))] = bytes(root).hex()
+            came.roots[os.fsdecode(path)] = bytes(root).hex()
 
     def follow(progress: Progress) -> None:
         take_roots()
@@ -257,29 +298,57 @@ def _copy_group(
             raise
         result = error.result
     take_roots()
-    return result, job, roots
+    came.resumed = result.resumed_bytes
+    came.failed = [(bad.path, bad.message) for bad in result.errors]
+    came.why = str(job.explain)
+    return came
 
 
-def _have_moved(assignment: Assignment, watch: _Watch) -> _Outcome:
+def _have_fetched(assignment: Assignment, watch: _Watch, destination: Session) -> _Came:
     """Has the daemon of the destination pull from that of the source; no data comes by this worker."""
-    whole = {file.name: file for file in assignment.shard.files}
-    records: list[Record] = []
-    with session_with(assignment.source) as source, session_with(assignment.destination) as destination:
-        for directory, names in assignment.shard.groups:
-            tops = [join(directory, name) for name in names]
-            below = tuple(top + "/" for top in tops)
-            size = sum(f.size for f in whole.values() if f.name in tops or f.name.startswith(below))
-            if directory:
-                destination.mkdir(directory, parents=True, exist_ok=True)
-            job = destination.start_fetch(directory, source.ticket(tops, size, life=_TICKET_LIFE))
-            for name, _, root in job.wait(progress=watch):
-                file = whole.get(join(directory, name))
-                if file is not None:
-                    records.append((file.name, file.size, file.mtime_ns, root))
-        note_done(Remote(destination), assignment.shard, records)
-    told = {record[0] for record in records}
-    failed = [(name, "it did not arrive; call again") for name in whole if name not in told]
-    return records, sum(record[1] for record in records), 0, failed, ""
+    shard, options = assignment.shard, named({})
+    came = _Came()
+    with session_with(assignment.source) as source:
+        # A byte more than none: a ticket is for some.
+        ticket = source.ticket("", max(shard.bytes, 1), life=_TICKET_LIFE)
+        parts = (ticket.text, ticket.host, ticket.port, ticket.key)
+        try:
+            raw = destination._core.fetch(b"", parts, options, assignment.picked)
+            found: list[Any] = destination._job(raw, list).wait(progress=watch)
+        except RemoteMissingError:
+            return _have_fetched_plainly(assignment, watch, source, destination)
+    for path, _, text, is_file in found:
+        name = os.fsdecode(path)
+        if is_file:
+            came.roots[name] = bytes(text or b"").hex()
+        elif name:
+            came.failed.append((name, bytes(text or b"").decode("utf-8", "replace")))
+        else:
+            came.why = bytes(text or b"").decode("utf-8", "replace").strip()
+    return came
+
+
+def _have_fetched_plainly(
+    assignment: Assignment, watch: _Watch, source: Session, destination: Session
+) -> _Came:
+    """From and to daemons of 0.2, which know no names of a tree: files alone, directory by directory."""
+    came = _Came()
+    below: dict[str, list[File]] = {}
+    for file in assignment.shard.files:
+        below.setdefault(os.path.dirname(file.name), []).append(file)
+    for directory, files in below.items():
+        watch.check()
+        if directory:
+            destination.mkdir(directory, parents=True, exist_ok=True)
+        ticket = source.ticket([file.name for file in files], sum(file.size for file in files), life=_TICKET_LIFE)
+        for name, _, root in destination.start_fetch(directory, ticket).wait(progress=watch):
+            came.roots[join(directory, name)] = root
+    for name in assignment.shard.others:
+        access = Remote(destination)
+        found = access.stat(name)
+        if found is None or found.kind != "directory":
+            came.failed.append((name, "the daemon of the destination is too old for it; install the same version there"))
+    return came
 
 
 def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:
@@ -334,26 +403,78 @@ class ChangedError(UsageError):
 
 
 def _check(assignment: Assignment, watch: _Watch) -> _Outcome:
-    """Hashes files that are at the destination already, where the worker can read them."""
-    node = assignment.destination if assignment.way == "pull" else assignment.source
-    local, records, failed = Local(node.path or ""), [], []
-    for file in assignment.shard.files:
-        watch.check()
-        try:
-            status = os.stat(local.path(file.name))
-            if (status.st_size, status.st_mtime_ns) != (file.size, file.mtime_ns):
-                raise _changed(file)
-            root = _hash(local.path(file.name), file.size)
-            if file.name in assignment.agreed and root != assignment.agreed[file.name].root:
-                raise FileExistsError(
-                    f"another file of the same size and time is at the destination, with the hash {root}; remove "
-                    "it and call again"
-                )
-            records.append((file.name, file.size, file.mtime_ns, root))
-        except OSError as error:
-            failed.append((file.name, str(error)))
+    """Hashes files that are at the destination already, by whoever has them."""
+    node = assignment.destination
+    at = node.name if assignment.way == "pull" else assignment.source.name
+    with access_to(node, at) as access:
+        own = Local(assignment.source.path) if assignment.way == "push" and assignment.source.path else None
+        records, failed = _hash_there(access, assignment.shard.files, watch, own)
+    for name, _, _, root in records:
+        if name in assignment.agreed and root != assignment.agreed[name].root:
+            failed.append((
+                name,
+                f"another file of the same size and time is at the destination, with the hash {root}; remove it and "
+                "call again",
+            ))  # fmt: skip
+    bad = {name for name, _ in failed}
+    records = [record for record in records if record[0] not in bad]
     count = sum(record[1] for record in records)
     return records, count, count, failed, ""
+
+
+def _hash_there(
+    access: Access, files: Sequence[File], watch: _Watch, own: Local | None = None
+) -> tuple[list[Record], list[tuple[str, str]]]:
+    """Records of files that are at the destination, and which are not there as they should be. ``own`` has the source's
+    files, for a server of 0.2, which hashes none.
+    """
+    records: list[Record] = []
+    failed: list[tuple[str, str]] = []
+    for file, found in zip(files, _hashes(access, files, watch, own), strict=True):
+        if isinstance(found, str):
+            failed.append((file.name, f"it is not at the destination: {found}; call again"))
+        elif found[:2] != (file.size, file.mtime_ns):
+            failed.append((file.name, "it is gone from the source, or changed there meanwhile; call again"))
+        else:
+            records.append((file.name, file.size, file.mtime_ns, found[2]))
+    return records, failed
+
+
+def _hashes(
+    access: Access, files: Sequence[File], watch: _Watch, own: Local | None
+) -> Iterator[tuple[int, int, str] | str]:
+    """Size, time and hash of each, or why there is none."""
+    if isinstance(access, Remote):
+        try:
+            announced = hashes_at(access.session, [file.name for file in files], watch.check)
+        except (UsageError, RemoteMissingError):
+            if own is None:
+                raise
+            for file in files:
+                watch.check()
+                found = access.stat(file.name)
+                yield "nothing has its name" if found is None else (
+                    found.size,
+                    found.mtime_ns,
+                    _hash(own.path(file.name), file.size),
+                )
+            return
+        for file in files:
+            one = announced[file.name]
+            yield one if isinstance(one, str) else (one.size, one.mtime_ns, one.root)
+        return
+    assert isinstance(access, Local)
+    for file in files:
+        watch.check()
+        path = access.path(file.name)
+        try:
+            status = os.stat(path, follow_symlinks=False)
+            if (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns):
+                yield status.st_size, status.st_mtime_ns, _hash(path, file.size)
+            else:
+                yield status.st_size, status.st_mtime_ns, ""
+        except OSError as error:
+            yield str(error.strerror or error)
 
 
 def _hash(path: str, size: int) -> str:

@@ -54,6 +54,10 @@ class Node:
         if not 1 <= self.sessions <= SESSIONS_MAX:
             raise UsageError(f"the node {self.name} has {self.sessions} sessions; give 1 to {SESSIONS_MAX}")
 
+    def __str__(self) -> str:
+        where = " and ".join(text for text in (self.url, self.path) if text is not None)
+        return where if self.name == HERE else f"{self.name} ({where})"
+
     @property
     def is_daemon(self) -> bool:
         """Whether others reach it as a daemon, which knows tickets."""

@@ -54,6 +54,8 @@ class NodeState:
     in_a_row: int = 0
     dropped: str = ""
     last_error: BaseException | None = None
+    #: What happened to it last.
+    last: str = ""
 
     @property
     def free(self) -> int:
@@ -125,14 +127,15 @@ class Pairs:
             return ways
         a, b = source.node, destination.node
         self.worked = self.worked or any(self.has_worker(state.node) for state in self.all())
-        if b.path is not None and (a.url is not None or shard.kind == "check") and self.has_worker(b):
+        is_check = shard.kind == "check"
+        if b.path is not None and (a.url is not None or is_check) and self.has_worker(b):
             ways.append("pull")
         if self.verified:
             return ways
-        if shard.kind != "range" and a.path is not None and b.url is not None and self.has_worker(a):
+        if shard.kind != "range" and (a.path is not None or is_check) and b.url is not None and self.has_worker(a):
             ways.append("push")
         among_daemons = a.is_daemon and b.is_daemon and not self.worked
-        if not ways and shard.kind == "files" and among_daemons and self.has_worker(ANYWHERE):
+        if not ways and shard.kind != "range" and among_daemons and self.has_worker(ANYWHERE):
             ways.append("ticket")
         return ways
 
@@ -179,13 +182,20 @@ class Pairs:
             state.seconds += seconds
             state.in_a_row = 0
 
+    def blame(self, node: str, why: str) -> None:
+        """Notes what happened to a node beside its shards, or to a shard with its worker."""
+        for state in self.all():
+            if state.node.name == node:
+                state.failures += 1
+                state.last = why
+
     def failed(self, pair: Pair, shard: Shard, error: BaseException) -> NodeState:
         """Notes a failure; returns the node to which it is due."""
         self.tried.setdefault(shard.id, set()).add((pair.source.node.name, pair.destination.node.name))
         state = blame(pair, error)
         state.failures += 1
         state.in_a_row += 1
-        state.last_error = error
+        state.last_error, state.last = error, f"{shard}: {error}"
         if state.dropped:
             pass
         elif self.verified and isinstance(error, IntegrityError):

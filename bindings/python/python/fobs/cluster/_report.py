@@ -54,7 +54,8 @@ def page(result: ClusterResult) -> str:
 def body(result: ClusterResult) -> str:
     """What a page or a notebook shows."""
     parts = [
-        f"<h1>fobs cluster</h1><p>{escape(str(result))}.</p><p>Root: <code>{escape(result.root)}</code></p>",
+        f"<h1>fobs cluster</h1>{_what(result)}<p>{escape(str(result))}.</p>"
+        f"<p>Root: <code>{escape(result.root)}</code></p>",
         f"<h2>Nodes</h2>{_nodes(result)}",
     ]
     if result.lines:
@@ -71,6 +72,18 @@ def body(result: ClusterResult) -> str:
             items = "".join(f"<li>{escape(line)}</li>" for line in lines)
             parts.append(f"<h2>{title}</h2><ul>{items}</ul>")
     return f"<style>{_STYLE}</style><div class=fobs>{''.join(parts)}</div>"
+
+
+def _what(result: ClusterResult) -> str:
+    """From where to where, when, and by which command."""
+    rows = (
+        ("Source", ", ".join(result.source)),
+        ("Destination", ", ".join(result.destination)),
+        ("Began", result.date),
+        ("Command", result.command),
+    )
+    lines = "".join(f"<li>{name}: <code>{escape(text)}</code></li>" for name, text in rows if text)
+    return f"<ul>{lines}</ul>" if lines else ""
 
 
 def _rate(bps: float) -> str:
@@ -94,6 +107,8 @@ def _node(node: NodeRate) -> str:
     figures = (f"{node.shards}", size(node.bytes), _rate(node.rate_bps), f"{node.failures}")
     cells = "".join(f"<td class=n>{figure}</td>" for figure in figures)
     row = f"<tr><td>{escape(node.name)}</td>{cells}</tr>"
+    if node.last and not node.dropped:
+        row += f"<tr><td colspan=5 class=why>last failure: {escape(node.last)}</td></tr>"
     if node.dropped:
         row += f"<tr><td colspan=5 class='why bad'>left out: {escape(node.dropped)}</td></tr>"
     return row

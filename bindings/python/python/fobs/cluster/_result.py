@@ -44,6 +44,8 @@ class NodeRate:
     failures: int
     #: Why it was left out; empty for one that was not.
     dropped: str
+    #: What happened to it last, of what counts as a failure.
+    last: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,20 @@ class ShardLine:
     files: int
     began: float
     ended: float
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a transfer would do."""
+
+    #: Of each shard its kind, its text, bytes and names.
+    shards: tuple[tuple[str, str, int, int], ...]
+    bytes: int
+    #: Names that would be deleted.
+    deletions: tuple[str, ...]
+    #: Of each node its side, its bytes, and the seconds that it would be busy; without a rate none are known.
+    nodes: tuple[tuple[str, str, int, float | None], ...]
+    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,15 @@ class ClusterResult:
     #: Files that were not moved, and why.
     errors: tuple[tuple[str, str], ...]
     lines: tuple[ShardLine, ...] = ()
+    #: What was moved where, when it began (ISO 8601), and by which call.
+    source: tuple[str, ...] = ()
+    destination: tuple[str, ...] = ()
+    date: str = ""
+    command: str = ""
+    #: Names that were deleted at the destination.
+    deleted: int = 0
+    #: What a dry run would do.
+    planned: Planned | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

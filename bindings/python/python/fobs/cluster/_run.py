@@ -9,22 +9,27 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from .._errors import UsageError
-from ._access import access_to, close_sessions
+from ._access import Found, access_to, close_sessions
+from ._agree import Hashed
 from ._flights import Flight, Flights
-from ._move import Assignment, Moved, Standing, finish
+from ._move import Assignment, Moved, Standing, finish, remove
 from ._nodes import Node
 from ._pairs import Pair, Pairs
-from ._result import ClusterError, ClusterResult, NodeRate, ShardLine
+from ._plan import Plan, Sides, plan
+from ._predict import predicted
+from ._result import ClusterError, ClusterResult
 from ._result import size as shown_size
-from ._shards import RANGED_MIN, File, Shard, Tree, cut, cut_checks, root_over
+from ._shards import RANGED_MIN, SHARD_FILES, File, Shard, cut
 from ._state import BEAT_EVERY, LOCK, BusyError, clear
 from ._survey import Survey
-from ._workers import Workers
+from ._tally import ClusterProgress, Tally
+from ._wanted import Wanted, by_name
+from ._workers import LOST, Workers
 
 # How often the loop looks at workers and tells progress, seconds.
 _TICK = 0.5
@@ -34,22 +39,6 @@ _SHARD_FAILURES_MAX = 6
 _WORKER_WAIT = 15.0
 # Shards that are looked at for free nodes at once.
 _LOOK_AHEAD = 64
-# Lines of the chart and of what went elsewhere that are kept.
-_LINES_MAX = 5000
-
-
-@dataclass(frozen=True)
-class ClusterProgress:
-    """Where a cluster transfer stands."""
-
-    bytes: int
-    bytes_known: int
-    files: int
-    files_known: int
-    shards: int
-    shards_known: int
-    rate_bps: float
-    seconds: float
 
 
 OnProgress = Callable[[ClusterProgress], object]
@@ -67,12 +56,14 @@ class Run:
         progress: OnProgress | None,
         copies: bool = False,
         root: str | None = None,
+        wanted: Wanted | None = None,
+        command: str = "",
     ) -> None:
         self.client, self.options, self.progress = client, dict(options), progress
+        self.wanted, self.tally = wanted or Wanted(), Tally(command)
         self.copies = copies
         self.id = uuid.uuid4().hex[:12]
         self.owner = f"{platform.node()} (process {os.getpid()}, run {self.id})"
-        self.began = time.monotonic()
         give = [
             tuple(replace(n, options={**options, **n.options}) for n in side)
             for side in (source, destination)
@@ -86,18 +77,10 @@ class Run:
         self.survey = Survey(self.workers, self.pairs, (self.source, self.destination), self.owner)
         self.survey.root = root
         self.attempts: dict[str, int] = {}
-        self.roots: dict[str, str] = {}
-        self.sizes: dict[str, int] = {}
         self.ranges_left: dict[str, int] = {}
         #: Files whose ranges are all there, and their modes.
         self.complete: list[tuple[File, int]] = []
-        self.errors: list[tuple[str, str]] = []
-        self.given_up: list[ClusterError] = []
-        self.elsewhere: list[str] = []
-        self.lines: list[ShardLine] = []
-        self.moved_bytes = self.resumed_bytes = self.shards = self.known_shards = 0
-        self.bytes_known = self.files_known = 0
-        self.slowest: tuple[float, str, str] | None = None
+        self.slots = 1
         self.no_worker_since: float | None = None
         self.stop = threading.Event()
         self.beaten: BaseException | None = None
@@ -105,19 +88,26 @@ class Run:
     def run(self) -> ClusterResult:
         """All of it."""
         self.workers.greet()
-        tree = self.survey.scan()
+        found = self.survey.scan()
         self.source = self.survey.source
-        self.errors += tree.failed
-        standing = self.survey.take(tree)
+        self.tally.errors += found.failed
+        if self.wanted.dry_run:
+            made = self._plan(found, self.survey.glance())
+            planned = predicted(made, self.pairs, self.workers, self.options.get("rate"))
+            return replace(self._result(), planned=planned)
+        standing = self.survey.take()
         beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
         beats.start()
         topic = f"fobs-{self.id}"
         self.client.subscribe_topic(topic, self._hear)
         try:
-            self._plan(tree, standing)
+            made = self._plan(found, standing)
+            self._remove(made.in_the_way)
             self._loop()
+            self._remove(made.delete)
+            self._settle(made)
             self._tell()
-            return self._end()
+            return self._end(found.top)
         except BaseException as error:
             self._abandon()
             if isinstance(error, ClusterError) and error.result is None:
@@ -128,31 +118,73 @@ class Run:
             beats.join(BEAT_EVERY * 2)
             self._leave(topic)
 
-    def _plan(self, tree: Tree, standing: Standing) -> None:
+    def _plan(self, found: Standing, standing: Standing) -> Plan:
+        rows, there = self.wanted.select(found.rows), standing.rows
         if self.copies:
-            tree = self.survey.agree(tree, standing)
-        verified, unhashed = set(), []
-        for file in tree.all_files():
-            self.files_known += 1
-            self.bytes_known += file.size
-            if standing.present.get(file.name) != (file.size, file.mtime_ns):
-                continue
-            verified.add(file.name)
-            if self.survey.is_done(file, standing):
-                self._note([standing.done[file.name]])
-                self.moved_bytes += file.size
-                self.resumed_bytes += file.size
-            else:
-                unhashed.append(file)
-        slots = max(1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination)))
+            rows = self.survey.agree(rows, standing)
+        guarded: set[str] = set()
+        if self.wanted.delete:
+            there = self.wanted.select(standing.rows)
+            kept = {row.name for row in there}
+            for row in standing.rows:
+                above = os.path.dirname(row.name) if row.name not in kept else ""
+                while above:
+                    guarded.add(above)
+                    above = os.path.dirname(above)
+        by = by_name(there)
+        sides = Sides(
+            rows,
+            by,
+            self.wanted,
+            lambda file: self.survey.is_done(file, by, standing),
+            frozenset(guarded),
+            not found.failed and not standing.failed,
+        )
+        self.slots = max(
+            1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination))
+        )
         pulls = any(d.path is not None and self.workers.has(d) for d in self.destination)
         pulls = pulls and any(s.url is not None for s in self.source)
-        ranged_min = (1 if self.copies else RANGED_MIN) if pulls else None
-        self.pending = cut(tree, verified, slots, ranged_min) + cut_checks(unhashed, slots)
-        self.known_shards = len(self.pending)
+        made = plan(sides, self.slots, (1 if self.copies else RANGED_MIN) if pulls else None)
+        self.tally.bytes_known, self.tally.files_known = made.bytes, made.files
+        self.tally.errors += [
+            (row.name, f"{row.name!r} is not a regular file, directory or symbolic link and is left out")
+            for row in made.left_out
+        ]
+        for file in made.done:
+            self.tally.note([standing.done[file.name]])
+            self.tally.moved_bytes += file.size
+            self.tally.resumed_bytes += file.size
+        self.pending = list(made.shards)
+        self.tally.known_shards = len(self.pending)
         for shard in self.pending:
             if shard.kind == "range":
                 self.ranges_left[shard.files[0].id] = self.ranges_left.get(shard.files[0].id, 0) + 1
+        return made
+
+    def _remove(self, rows: list[Found]) -> None:
+        """Deletes names at the destination, a batch after the other."""
+        places = self.workers.places(self.destination, self.source)
+        for at in range(0, len(rows), SHARD_FILES):
+            names = [row.name for row in rows[at : at + SHARD_FILES]]
+            failed = self.survey.first_that_can(places, "destination", partial(self._remove_at, names))
+            self.tally.errors += failed
+            self.tally.deleted += len(names) - len(failed)
+
+    def _remove_at(self, names: list[str], node: Node, at: Node) -> Any:
+        return self.workers.call(remove, at, node, at.name, names)
+
+    def _settle(self, made: Plan) -> None:
+        """Attributes of directories, once nothing is made in them any more; further names of large files."""
+        if self.tally.given_up:
+            return
+        known = self.tally.roots
+        units = [
+            tuple(replace(row, kind="other") if row.name in known else row for row in unit) for unit in made.settle
+        ]
+        self.pending = cut(units, "settle", self.slots)
+        self.tally.known_shards += len(self.pending)
+        self._loop()
 
     # While shards are moved.
 
@@ -187,7 +219,7 @@ class Run:
             self.pending.remove(shard)
             self.attempts[shard.id] = self.attempts.get(shard.id, 0) + 1
             self._start(shard, pair)
-        slow = self.flights.slow(time.monotonic() - self.began) if self.copies else None
+        slow = self.flights.slow(self.tally.seconds) if self.copies else None
         if slow is not None:
             self._start(slow[0].shard, slow[1], is_second=True)
 
@@ -196,8 +228,13 @@ class Run:
         known = self.survey.agreed
         agreed = {file.name: known[file.name] for file in shard.files if file.name in known}
         agreed = {name: hashed.part(shard.start, shard.end) for name, hashed in agreed.items()}
-        order = Assignment(self.id, key, shard, pair.source.node, pair.destination.node, pair.way, agreed)
-        self.flights.start(order, pair, time.monotonic() - self.began, is_second)
+        order = self._order(key, shard, pair, agreed)
+        self.flights.start(order, pair, self.tally.seconds, is_second)
+
+    def _order(self, key: str, shard: Shard, pair: Pair, agreed: Mapping[str, Hashed]) -> Assignment:
+        nodes = pair.source.node, pair.destination.node
+        keeps, content = self.wanted.keeps, self.wanted.checksum
+        return Assignment(self.id, key, shard, *nodes, pair.way, keeps, content, agreed)
 
     def _land(self, key: str) -> None:
         flight = self.flights.take(key)
@@ -218,11 +255,11 @@ class Run:
         for key in self.flights.others(flight.shard):
             slow = self.flights.of[key]
             if flight.is_second:
-                seconds = time.monotonic() - self.began - slow.began
+                seconds = self.tally.seconds - slow.began
                 kept = max(moved.resumed_bytes - slow.resumed, 0)
                 slow.pair.source.bytes += kept
                 slow.pair.destination.bytes += kept
-                self._note_elsewhere(
+                self.tally.note_elsewhere(
                     f"node {slow.pair.source.node.name}, {slow.shard}, {slow.pair}: slow, {shown_size(slow.moved)} in "
                     f"{seconds:.1f} s; fetched from {flight.pair.source.node.name} meanwhile"
                 )
@@ -231,22 +268,8 @@ class Run:
 
     def _add_up(self, flight: Flight, moved: Moved, kept: int) -> None:
         shard, pair = flight.shard, flight.pair
-        self.shards += 1
-        sent, resumed = moved.bytes - moved.resumed_bytes, moved.resumed_bytes - kept
-        self.pairs.succeeded(pair, sent, moved.seconds)
-        self._note(list(moved.records))
-        self.moved_bytes += moved.bytes
-        self.resumed_bytes += resumed
-        where = f"shard {shard.id}, nodes {pair}"
-        self.errors += [(name, f"{why} ({where})") for name, why in moved.failed]
-        now = time.monotonic() - self.began
-        if len(self.lines) < _LINES_MAX and shard.kind != "check":
-            names = (pair.source.node.name, pair.destination.node.name)
-            self.lines.append(
-                ShardLine(shard.id, *names, pair.way, sent, len(shard.files), flight.began, now)
-            )
-        if sent and (self.slowest is None or sent * 8 / moved.seconds < self.slowest[0]):
-            self.slowest = (sent * 8 / moved.seconds, f"{shard}, {pair}", moved.explanation)
+        self.pairs.succeeded(pair, moved.bytes - moved.resumed_bytes, moved.seconds)
+        self.tally.add(shard, pair, moved, flight.began, kept)
         if shard.kind == "range":
             file = shard.files[0]
             self.ranges_left[file.id] -= 1
@@ -269,14 +292,10 @@ class Run:
             "destination",
             lambda node, at: self.workers.beside(node, at, partial(finish, node, file, mode, agreed)),
         )
-        self._note([record])
-
-    def _note(self, records: list[tuple[str, int, int, str]]) -> None:
-        for name, size, _, root in records:
-            self.roots[name], self.sizes[name] = root, size
+        self.tally.note([record])
 
     def _fail(self, flight: Flight, error: BaseException) -> None:
-        if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError"):
+        if type(error).__name__ in LOST:
             self._lost(flight, "its worker was killed")
             return
         if not isinstance(error, OSError):
@@ -284,12 +303,12 @@ class Run:
         state = self.pairs.failed(flight.pair, flight.shard, error)
         where = f"node {state.node.name}, {flight.shard}, {flight.pair}"
         if self.flights.others(flight.shard):
-            self._note_elsewhere(f"{where}: {error}")
+            self.tally.note_elsewhere(f"{where}: {error}")
         elif self.attempts[flight.shard.id] >= _SHARD_FAILURES_MAX:
             failed = ClusterError(
                 f"{where}: {error}; call again to go on", error, state.node.name, flight.shard.id
             )
-            self.given_up.append(failed)
+            self.tally.given_up.append(failed)
         else:
             self._again(flight.shard, f"{where}: {error}")
         left_out = f"node {state.node.name} was left out: {state.dropped}"
@@ -298,18 +317,15 @@ class Run:
 
     def _lost(self, flight: Flight, why: str) -> None:
         line = f"node {flight.pair.at.node.name}, {flight.shard}: {why}"
+        self.pairs.blame(flight.pair.place.name, f"{flight.shard}: {why}")
         if self.flights.others(flight.shard):
-            self._note_elsewhere(line)
+            self.tally.note_elsewhere(line)
         else:
             self._again(flight.shard, line)
 
     def _again(self, shard: Shard, why: str) -> None:
         self.pending.insert(0, shard)
-        self._note_elsewhere(why)
-
-    def _note_elsewhere(self, why: str) -> None:
-        if len(self.elsewhere) < _LINES_MAX:
-            self.elsewhere.append(why)
+        self.tally.note_elsewhere(why)
 
     def _find_lost(self) -> None:
         """Shards whose node has no worker any more go to others."""
@@ -353,22 +369,7 @@ class Run:
     def _tell(self) -> None:
         if self.progress is None:
             return
-        seconds = time.monotonic() - self.began
-        under_way = self.flights.bytes()
-        done = self.moved_bytes + under_way
-        sent = max(done - self.resumed_bytes, 0)
-        self.progress(
-            ClusterProgress(
-                min(done, self.bytes_known),
-                self.bytes_known,
-                len(self.roots),
-                self.files_known,
-                self.shards,
-                self.known_shards,
-                sent * 8 / max(seconds, 1e-9),
-                seconds,
-            )
-        )
+        self.progress(self.tally.progress(self.flights.bytes()))
 
     def _beat(self) -> None:
         count = 0
@@ -407,50 +408,42 @@ class Run:
             pass
         close_sessions()
 
-    def _end(self) -> ClusterResult:
+    def _set_top(self, top: Found | None) -> None:
+        """Mode and time of the destination itself: nothing is made in it any more."""
+        if top is None or self.tally.given_up:
+            return
+        self.pending = [Shard("settle", (), ("",))]
+        self.tally.known_shards += 1
+        self._loop()
+        # A server of 0.2 picks no top; nothing else depends on it.
+        self.workers.notices += [
+            f"mode and time of the destination itself are left: {why}" for name, why in self.tally.errors if not name
+        ]
+        self.tally.errors = [(name, why) for name, why in self.tally.errors if name]
+
+    def _end(self, top: Found | None) -> ClusterResult:
         self.stop.set()
-        left_open = bool(self.errors or self.given_up)
+        left_open = bool(self.tally.errors or self.tally.given_up)
         places = self.workers.places(self.destination, self.source)
         self.survey.first_that_can(
             places, "destination", lambda node, at: self.workers.call(_release, at, node, at.name, left_open)
         )
+        self._set_top(top)
         result = self._result()
-        if self.given_up:
-            error = self.given_up[0]
+        if self.tally.given_up:
+            error = self.tally.given_up[0]
             error.result = result
             raise error
-        if self.errors:
-            name, why = self.errors[0]
-            more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+        if self.tally.errors:
+            name, why = self.tally.errors[0]
+            more = f" (and {len(self.tally.errors) - 1} more)" if len(self.tally.errors) > 1 else ""
             failed = ClusterError(f"{name}: {why}{more}")
             failed.code, failed.exit_code, failed.result = "partial", 23, result
             raise failed
         return result
 
     def _result(self) -> ClusterResult:
-        seconds = time.monotonic() - self.began
-        nodes = tuple(
-            NodeRate(s.node.name, s.side, s.bytes, s.shards, s.bytes * 8 / seconds, s.failures, s.dropped)
-            for s in self.pairs.all()
-        )
-        slow = self.slowest or (0.0, "", "")
-        return ClusterResult(
-            bytes=sum(self.sizes.values()),
-            resumed_bytes=self.resumed_bytes,
-            files=len(self.roots),
-            seconds=seconds,
-            rate_bps=sum(n.bytes for n in nodes if n.side == "source") * 8 / seconds,
-            root=root_over(self.roots),
-            nodes=nodes,
-            slowest=slow[1],
-            slowest_bps=slow[0],
-            slowest_why=slow[2],
-            shards=self.shards,
-            moved_elsewhere=tuple(self.elsewhere),
-            notices=tuple(self.workers.notices),
-            errors=tuple(self.errors),
-            lines=tuple(self.lines),
-        )
+        return self.tally.result(self.pairs, (self.source, self.destination), self.workers.notices)
 
 
 def _release(node: Node, at: str, left_open: bool) -> None:

@@ -1,20 +1,22 @@
-"""Shards: what one session moves at once. A tree is scanned and what is not at the destination is cut."""
+"""Shards: what one session moves at once, cut from what the destination has not."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from .. import _fobs
-from ._access import Access, Found
+from ._access import Found
 
 #: Where a transfer keeps its state at the destination; never copied.
 STATE = ".fobs-cluster"
-# Largest shard, bytes and files: seconds on a fast path, and what is begun again elsewhere after a failure.
+# Largest shard, bytes and names: seconds on a fast path, and what is begun again elsewhere after a failure.
 SHARD_BYTES = 1 << 30
 SHARD_FILES = 1000
+# Bytes of the names of a shard: they travel in one message of at most 1 MiB, as base64 or escaped.
+SHARD_NAMES = 256 << 10
 # Smallest shard, bytes: with less, the round trips of a shard are longer than its data.
 SHARD_BYTES_MIN = 8 << 20
 # Shards that wait for each session when one is cut: the last ones are small, so that all nodes end together.
@@ -23,10 +25,10 @@ SHARDS_AHEAD = 2
 PIECE = 4 << 20
 # Files smaller than this are not cut into ranges, bytes.
 RANGED_MIN = 64 << 20
-# Entries of a tree: the plan is held in memory, about 1 kB for each.
-ENTRIES_MAX = 20_000_000
 
-Kind = Literal["files", "range", "check"]
+#: Names of the tree; a range of one file; files that are only hashed where they are; names whose attributes are set
+#: when everything else is in place.
+Kind = Literal["files", "range", "check", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class File:
     name: str
     size: int
     mtime_ns: int
+    mode: int = 0o644
 
     @property
     def id(self) -> str:
@@ -45,12 +48,12 @@ class File:
 
 @dataclass(frozen=True)
 class Shard:
-    """What one session moves: files and whole directories below some directories, or a range of one file."""
+    """What one session moves: names of the tree, or a range of one file."""
 
     kind: Kind
     files: tuple[File, ...]
-    #: Directory, and the names in it that are moved, directories with all that is in them.
-    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: Links, special files and directories, the latter without what is in them.
+    others: tuple[str, ...] = ()
     start: int = 0
     end: int = 0
 
@@ -59,16 +62,18 @@ class Shard:
         return self.end - self.start if self.kind == "range" else sum(file.size for file in self.files)
 
     @property
+    def names(self) -> list[str]:
+        return [*(file.name for file in self.files), *self.others]
+
+    @property
     def id(self) -> str:
-        names = "\0".join(file.id for file in self.files)
-        groups = "\0".join(f"{directory}\0" + "\0".join(items) for directory, items in self.groups)
-        return short_hash(f"{self.kind}\0{self.start}\0{self.end}\0{names}\0{groups}")
+        names = "\0".join([*(file.id for file in self.files), *self.others])
+        return short_hash(f"{self.kind}\0{self.start}\0{self.end}\0{names}")
 
     def __str__(self) -> str:
         if self.kind == "range":
             return f"shard {self.id} (bytes {self.start} to {self.end} of {self.files[0].name!r})"
-        first = self.files[0].name if self.files else self.groups[0][0] + "/" + self.groups[0][1][0]
-        return f"shard {self.id} ({len(self.files)} files from {first!r} on)"
+        return f"shard {self.id} ({len(self.names)} names from {self.names[0]!r} on)"
 
 
 def short_hash(text: str) -> str:
@@ -76,96 +81,47 @@ def short_hash(text: str) -> str:
     return _fobs.root_of(text.encode("utf-8", "surrogateescape"))[:16]
 
 
-@dataclass
-class Tree:
-    """What a side has: files and other entries below each directory."""
-
-    files: dict[str, list[File]] = field(default_factory=dict)
-    others: dict[str, list[str]] = field(default_factory=dict)
-    directories: dict[str, list[str]] = field(default_factory=dict)
-    #: Directories and entries that could not be read, and why.
-    failed: list[tuple[str, str]] = field(default_factory=list)
-
-    def all_files(self) -> Iterator[File]:
-        for files in self.files.values():
-            yield from files
-
-
-def join(directory: str, name: str) -> str:
-    return f"{directory}/{name}" if directory else name
-
-
-def scan(access: Access) -> Tree:
-    """Lists a side. Raises what listing its root raises; a directory below that cannot be read is noted."""
-    tree, count = Tree(), 0
-    left = [""]
-    while left:
-        directory = left.pop()
-        try:
-            found = access.list(directory)
-        except OSError as error:
-            if not directory:
-                raise
-            tree.failed.append((directory, str(error)))
-            tree.directories[directory] = []
-            continue
-        count += len(found)
-        if count > ENTRIES_MAX:
-            raise MemoryError(f"more than {ENTRIES_MAX} entries: transfer the directories below one by one")
-        below = _sort(tree, directory, sorted(found, key=lambda entry: os.fsencode(entry.name)))
-        left.extend(reversed([join(directory, name) for name in below]))
-    return tree
-
-
-def _sort(tree: Tree, directory: str, found: list[Found]) -> list[str]:
-    files, others, below = [], [], []
-    for entry in found:
-        if not directory and entry.name == STATE:
-            continue
-        if entry.kind == "file":
-            files.append(File(join(directory, entry.name), entry.size, entry.mtime_ns))
-        elif entry.kind == "directory":
-            below.append(entry.name)
-        else:
-            others.append(entry.name)
-    tree.files[directory], tree.others[directory], tree.directories[directory] = files, others, below
-    return below
+def file_of(row: Found) -> File:
+    return File(row.name, row.size, row.mtime_ns, row.mode)
 
 
 @dataclass
 class _Cut:
     """Shards in the making."""
 
-    tree: Tree
-    skipped: set[str]
+    kind: Kind
     slots: int
-    #: Size in bytes from which on files are cut into ranges; none is with ``None``.
-    ranged_min: int | None
-    left: int = 0
+    left: int
     shards: list[Shard] = field(default_factory=list)
-    open_files: list[File] = field(default_factory=list)
-    open_groups: dict[str, list[str]] = field(default_factory=dict)
-    open_bytes: int = 0
-    weight: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
+    files: list[File] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    bytes: int = 0
+    letters: int = 0
 
     def limit(self) -> int:
         return min(SHARD_BYTES, max(SHARD_BYTES_MIN, self.left // (SHARDS_AHEAD * self.slots)))
 
     def close(self) -> None:
-        if self.open_groups:
-            groups = tuple((where, tuple(names)) for where, names in self.open_groups.items())
-            self.shards.append(Shard("files", tuple(self.open_files), groups))
-            self.left -= self.open_bytes
-        self.open_files, self.open_groups, self.open_bytes = [], {}, 0
+        if self.files or self.others:
+            self.shards.append(Shard(self.kind, tuple(self.files), tuple(self.others)))
+            self.left -= self.bytes
+        self.files, self.others, self.bytes, self.letters = [], [], 0, 0
 
-    def add(self, directory: str, name: str, files: list[File]) -> None:
-        size = sum(file.size for file in files)
-        full = self.open_bytes + size > self.limit() or len(self.open_files) + len(files) > SHARD_FILES
-        if full and self.open_groups:
+    def add(self, unit: tuple[Found, ...]) -> None:
+        """Rows that stay together."""
+        size = sum(row.size for row in unit if row.kind == "file")
+        letters = sum(len(os.fsencode(row.name)) + 8 for row in unit)
+        is_full = (
+            self.bytes + size > self.limit()
+            or len(self.files) + len(self.others) + len(unit) > SHARD_FILES
+            or self.letters + letters > SHARD_NAMES
+        )
+        if is_full:
             self.close()
-        self.open_groups.setdefault(directory, []).append(name)
-        self.open_files += files
-        self.open_bytes += size
+        self.files += [file_of(row) for row in unit if row.kind == "file"]
+        self.others += [row.name for row in unit if row.kind != "file"]
+        self.bytes += size
+        self.letters += letters
 
     def cut_file(self, file: File) -> None:
         at = 0
@@ -178,70 +134,28 @@ class _Cut:
             self.left -= end - at
             at = end
 
-    def weigh(self) -> None:
-        """Bytes, files, and whether all of it is to be moved whole, of each directory with what is below it."""
-        for directory in sorted(
-            self.tree.directories, key=lambda name: name.count("/") if name else -1, reverse=True
-        ):
-            files = self.tree.files.get(directory, [])
-            bytes_, count = sum(file.size for file in files), len(files)
-            whole = not any(file.name in self.skipped for file in files) and bool(directory)
-            whole = whole and not any(self.is_ranged(file) for file in files)
-            for name in self.tree.directories[directory]:
-                more_bytes, more, is_whole = self.weight[join(directory, name)]
-                bytes_, count, whole = bytes_ + more_bytes, count + more, whole and is_whole
-            self.weight[directory] = (bytes_, count, whole)
 
-    def is_ranged(self, file: File) -> bool:
-        return self.ranged_min is not None and file.size >= self.ranged_min
+def cut(units: Iterable[tuple[Found, ...]], kind: Kind, slots: int, ranged_min: int | None = None) -> list[Shard]:
+    """Shards of rows, for as many sessions at once; the same for the same rows. The rows of a unit stay together.
 
-    def below(self, directory: str) -> list[File]:
-        files, left = [], [directory]
-        while left:
-            one = left.pop()
-            files += self.tree.files.get(one, [])
-            left += [join(one, name) for name in self.tree.directories[one]]
-        return files
-
-    def visit(self, directory: str) -> None:
-        for file in self.tree.files.get(directory, []):
-            if file.name in self.skipped:
-                continue
-            if self.is_ranged(file):
-                self.cut_file(file)
-            else:
-                self.add(directory, os.path.basename(file.name), [file])
-        for name in self.tree.others.get(directory, []):
-            self.add(directory, name, [])
-        for name in self.tree.directories[directory]:
-            inner = join(directory, name)
-            bytes_, count, whole = self.weight[inner]
-            if whole and bytes_ <= self.limit() and count <= SHARD_FILES:
-                self.add(directory, name, self.below(inner))
-            else:
-                self.visit(inner)
-
-
-def cut(tree: Tree, skipped: set[str], slots: int, ranged_min: int | None) -> list[Shard]:
-    """Shards of what is in ``tree`` but not in ``skipped``, for as many sessions at once; the same for the same tree.
-
-    Files of ``ranged_min`` bytes and more are cut, too. Shards become smaller towards the end, so that all nodes end together.
+    A file alone of ``ranged_min`` bytes and more is cut, too. Shards become smaller towards the end, so that all nodes
+    end together.
     """
-    cutting = _Cut(tree, skipped, slots, ranged_min)
-    cutting.left = sum(file.size for file in tree.all_files() if file.name not in skipped)
-    cutting.weigh()
-    cutting.visit("")
+    units = list(units)
+    total = sum(row.size for unit in units for row in unit if row.kind == "file")
+    cutting = _Cut(kind, max(slots, 1), total)
+    for unit in units:
+        if ranged_min is not None and is_ranged(unit, ranged_min):
+            cutting.cut_file(file_of(unit[0]))
+        else:
+            cutting.add(unit)
     cutting.close()
     return cutting.shards
 
 
-def cut_checks(files: list[File], slots: int) -> list[Shard]:
-    """Shards of files that are only hashed where they are."""
-    cutting = _Cut(Tree(), set(), slots, None, left=sum(file.size for file in files))
-    for file in files:
-        cutting.add(os.path.dirname(file.name), os.path.basename(file.name), [file])
-    cutting.close()
-    return [Shard("check", shard.files, shard.groups) for shard in cutting.shards]
+def is_ranged(unit: tuple[Found, ...], ranged_min: int) -> bool:
+    """Whether it is one file that is cut into ranges."""
+    return len(unit) == 1 and unit[0].kind == "file" and unit[0].size >= ranged_min
 
 
 def root_over(roots: dict[str, str]) -> str:

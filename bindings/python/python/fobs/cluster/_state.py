@@ -51,8 +51,11 @@ def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.
                     "choose another destination"
                 )
     beat(access, owner, 0)
-    # Of two that took it at once, the later one has it.
-    sleep(BEAT_EVERY / 4)
+
+
+def confirm_lock(access: Access, owner: str, taken: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Of two that took the destination at once, the later one has it: looks a while after it was ``taken``."""
+    sleep(max(taken + BEAT_EVERY / 4 - time.monotonic(), 0.0))
     now = _read_lock(access)
     if now is not None and now["owner"] != owner:
         raise BusyError(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from .. import _fobs
-from .._errors import UsageError
+from .._errors import ConnectError, UsageError
 from ._access import access_to
 from ._move import Greeting, greet
 from ._nodes import ANYWHERE, HERE, Node
@@ -21,6 +23,17 @@ from ._state import beat
 CLOCK_MAX = 60.0
 # How long a scheduler that does not answer is waited for, seconds.
 ANSWER_MAX = 5.0
+# How often a task that is waited for is looked after, and how long it may take at most, seconds: a listing of tens of
+# millions of files, or hashes of a copy.
+LOOK_EVERY, LOOK_MAX = 0.25, 86_400.0
+# How long something short beside a worker's tasks may take, seconds.
+BESIDE_MAX = 120.0
+#: Names of Dask's exceptions that say that a worker is gone.
+LOST = ("KilledWorker", "CancelledError", "FutureCancelledError")
+
+
+class NodeLostError(ConnectError):
+    """A node has no worker any more."""
 
 
 class Workers:
@@ -88,7 +101,7 @@ class Workers:
                 f"no Dask worker belongs to a node; start some with the resource of one ({names}), as in "
                 f"dask worker SCHEDULER --resources {self.nodes[0].resource}={self.nodes[0].sessions}"
             )
-        greetings = self.client.run(greet, workers=list(ours), on_error="return")
+        greetings = self._run(greet, workers=list(ours), on_error="return")
         for address, greeting in greetings.items():
             name = ours[address].name
             if not isinstance(greeting, Greeting):
@@ -117,7 +130,30 @@ class Workers:
 
     def call(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
         """Runs a function once at a node, as a task, and waits for it."""
-        return self.submit(function, at, *arguments).result()
+        return self.wait(self.submit(function, at, *arguments), at)
+
+    def wait(self, future: Any, at: Node) -> Any:
+        """What a task at a node returns. One whose node has no worker any more would wait for ever: its node is lost."""
+        end = time.monotonic() + LOOK_MAX
+        landed = threading.Event()
+        future.add_done_callback(lambda _: landed.set())
+        while not landed.wait(LOOK_EVERY):
+            self.refresh()
+            if not self.has(at):
+                future.cancel()
+                raise NodeLostError(f"the worker at node {at.name} is gone; start another one there")
+            if time.monotonic() > end:
+                future.cancel()
+                raise NodeLostError(
+                    f"the worker at node {at.name} has not answered for {LOOK_MAX / 3600:.0f} h; look what its file "
+                    "system does"
+                )
+        try:
+            return future.result(timeout=ANSWER_MAX)
+        except Exception as error:
+            if isinstance(error, OSError) or type(error).__name__ not in LOST:
+                raise
+            raise NodeLostError(f"the worker at node {at.name} was killed ({error}); start another one there") from error
 
     def submit(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
         """Runs a function once at a node, as a task."""
@@ -125,8 +161,31 @@ class Workers:
 
     def beside(self, node: Node, at: Node, act: Callable[[], Any]) -> Any:
         """Does something short at a node at once, whatever its worker is busy with."""
-        address = self.addresses[at.name][0]
-        return self.client.run(_in_thread, act, workers=[address])[address]
+        addresses = self.addresses.get(at.name)
+        if not addresses:
+            raise NodeLostError(f"the worker at node {at.name} is gone; start another one there")
+        return self._run(_in_thread, act, workers=[addresses[0]])[addresses[0]]
+
+    def _run(self, function: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+        """Runs a function on workers beside their tasks. A worker that is stopped does not answer: the wait is bounded."""
+        outcome: queue.Queue[tuple[bool, Any]] = queue.Queue()
+
+        def ask() -> None:
+            try:
+                outcome.put((True, self.client.run(function, *arguments, **more)))
+            except BaseException as error:
+                outcome.put((False, error))
+
+        threading.Thread(target=ask, name="fobs-cluster-ask", daemon=True).start()
+        try:
+            is_answer, value = outcome.get(timeout=BESIDE_MAX)
+        except queue.Empty:
+            raise NodeLostError(f"a worker has not answered for {BESIDE_MAX:.0f} s; look whether its host is up") from None
+        if not is_answer:
+            if isinstance(value, OSError):
+                raise NodeLostError(f"a worker does not answer ({value})") from value
+            raise value
+        return value
 
     def beat(self, node: Node, at: Node, owner: str, count: int) -> None:
         """A sign of life at the destination."""

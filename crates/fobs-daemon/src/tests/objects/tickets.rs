@@ -4,9 +4,14 @@ use super::{builder, open};
 use crate::served::{Served, content, wait_for};
 use fobs::Session;
 use fobs_model::error::ErrorKind;
-use fobs_model::options::{SignedTicket, TransferOptions};
+use fobs_model::listing::{Entry, EntryKind};
+use fobs_model::name::RelPath;
+use fobs_model::options::sync::{Enter, SyncOptions};
+use fobs_model::options::{PickedNames, SignedTicket, TransferOptions};
 use fobs_model::public_key::PublicKey;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -140,4 +145,71 @@ fn a_ticket_is_good_for_its_holder_and_from_its_issuer() {
     let mut elsewhere = ticket(&source, &["set/two"], 5000);
     elsewhere.port = destination.address().port();
     refused(&open(&destination), &elsewhere, "another key than the one that signed");
+}
+
+fn fetch_picked(
+    destination: &Served,
+    names: &[&str],
+    ticket: &SignedTicket,
+) -> fobs_model::error::Result<Vec<Entry>> {
+    let names = names.iter().map(|name| RelPath::new(name.as_bytes().to_vec()).unwrap()).collect();
+    let picked = PickedNames { names, ..PickedNames::default() };
+    open(destination).call().picked(picked).fetch("here", ticket)
+}
+
+#[test]
+fn picked_names_come_as_of_a_sync_each_with_its_fate() {
+    let (source, destination) = daemons();
+    symlink("../secret", source.root().join("set/link")).unwrap();
+    fs::create_dir(destination.root().join("here")).unwrap();
+    fs::write(destination.root().join("here/mine"), b"mine").unwrap();
+    let whole = ticket(&source, &["set/"], 4 << 20);
+    let found = fetch_picked(&destination, &["two", "link", "absent"], &whole).unwrap();
+    let here = destination.root().join("here");
+    assert_eq!(fs::read_link(here.join("link")).unwrap().to_str(), Some("../secret"));
+    assert!(fs::read(here.join("two")).unwrap() == content(1000) && !here.join("one").exists());
+    assert_eq!(fs::read(here.join("mine")).unwrap(), b"mine", "nothing is deleted");
+    let of = |kind| found.iter().filter(move |entry| entry.kind == kind).map(|entry| entry.name.as_slice());
+    assert_eq!(of(EntryKind::File).collect::<Vec<_>>(), [b"two"]);
+    // What limited it, and what did not come.
+    assert_eq!(of(EntryKind::Other).collect::<Vec<_>>(), [&b""[..], b"absent"]);
+    assert!(found.iter().filter(|entry| entry.kind == EntryKind::Other).all(|entry| entry.link.is_some()));
+    // Once more: it is there.
+    let whole = ticket(&source, &["set/"], 4 << 20);
+    let found = fetch_picked(&destination, &["two"], &whole).unwrap();
+    assert!(found.iter().all(|entry| entry.kind != EntryKind::File), "{found:?}");
+}
+
+#[test]
+fn names_are_picked_only_of_the_directory_of_a_ticket() {
+    let (source, destination) = daemons();
+    let other = ticket(&source, &["set", "secret"], 4 << 20);
+    let error = fetch_picked(&destination, &["two"], &other).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Usage, "{error}");
+    assert!(error.message.contains("for that alone"), "{error}");
+    let of_a_file = ticket(&source, &["secret"], 4 << 20);
+    fetch_picked(&destination, &["two"], &of_a_file).unwrap_err();
+    symlink("..", source.root().join("set/up")).unwrap();
+    let whole = ticket(&source, &["set/"], 4 << 20);
+    let _ = fetch_picked(&destination, &["up/secret"], &whole);
+    assert!(!destination.root().join("here/up/secret").exists());
+}
+
+#[test]
+fn a_sync_with_a_ticket_removes_no_source() {
+    let (source, _) = daemons();
+    let signed = ticket(&source, &["set/"], 4 << 20);
+    let scratch = tempfile::tempdir().unwrap();
+    let sync = SyncOptions { directories: Enter::All, remove_source_files: true, ..SyncOptions::default() };
+    let options = TransferOptions {
+        ticket: Some(signed),
+        sync: Some(Arc::new(sync)),
+        recursive: true,
+        ..source.options()
+    };
+    let to = fobs::Location::Local(scratch.path().to_path_buf());
+    let started = fobs::Transfer::builder(vec![source.remote("set/")], to).options(options).start();
+    let error = started.and_then(|transfer| transfer.wait()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+    assert!(source.root().join("set/two").exists());
 }

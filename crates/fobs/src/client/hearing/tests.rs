@@ -77,6 +77,7 @@ fn after(request: Option<&FileRequest>) -> Option<FileRequest> {
             host: "host".to_owned(),
             port: 1,
             key: Bytes(vec![1; 32]),
+            picked: None,
         },
         Some(FileRequest::Fetch { .. }) => FileRequest::Hash { paths: vec![path()], piece: 1 << 20 },
         Some(FileRequest::Hash { .. } | FileRequest::Unknown) => return None,

@@ -1,0 +1,91 @@
+"""Dask distributed, imported without its words about networks, and a client for whatever a caller gives."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._errors import ConnectError, UsageError
+from ._nodes import Node
+from ._result import ClusterError
+from ._workers import ANSWER_MAX
+
+# What distributed says, once it is imported, on a host without a route to the rest of the world.
+_NO_ROUTE = "Couldn't detect a suitable IP address"
+
+
+def load() -> Any:
+    """The package ``distributed``."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_NO_ROUTE)
+            import distributed
+    except ImportError as error:
+        raise UsageError("fobs.cluster needs Dask distributed: pip install 'fobs[cluster]'") from error
+    return distributed
+
+
+@contextmanager
+def connected(client: Any, nodes: list[Node]) -> Iterator[Any]:
+    """A client: the one that was given, one of a scheduler's address, or one whose workers are threads here."""
+    distributed = load()
+    if client is None:
+        with _here(distributed, nodes) as own:
+            yield own
+    elif isinstance(client, str):
+        with _scheduler(distributed, client) as own:
+            yield own
+    elif getattr(client, "asynchronous", False):
+        raise UsageError("the Dask client is asynchronous; give one that is not, in a thread of its own")
+    elif not hasattr(client, "submit") and hasattr(client, "scheduler_address"):
+        # A cluster itself: LocalCluster, SSHCluster, SLURMCluster.
+        with distributed.Client(client) as own:
+            yield own
+    else:
+        yield client
+
+
+@contextmanager
+def _here(distributed: Any, nodes: list[Node]) -> Iterator[Any]:
+    here = {node.resource: node.sessions for node in nodes if node.path is not None}
+    if not here and not all(node.is_daemon for node in nodes):
+        raise UsageError(
+            "neither side is a path of this host, and not both are daemons (fobs://); give a Dask client "
+            "whose workers run on the nodes of one side"
+        )
+    # Threads: they wait without the GIL, and scripts need no __main__ guard.
+    threads = (sum(here.values()) or sum(node.sessions for node in nodes)) + 1
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_NO_ROUTE)
+        cluster = distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=threads,
+            processes=False,
+            resources=here,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        )
+    with cluster, distributed.Client(cluster) as own:
+        yield own
+
+
+@contextmanager
+def _scheduler(distributed: Any, address: str) -> Iterator[Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_NO_ROUTE)
+            client = distributed.Client(address, timeout=ANSWER_MAX)
+    except ValueError as error:
+        raise UsageError(f"{address!r} is no address of a Dask scheduler ({error}); write tcp://host:8786") from error
+    except OSError as error:
+        cause = ConnectError(str(error))
+        raise ClusterError(
+            f"no Dask scheduler answers at {address} within {ANSWER_MAX:.0f} s; start one there (dask scheduler), or "
+            "give the address that it prints",
+            cause,
+        ) from error
+    with client:
+        yield client

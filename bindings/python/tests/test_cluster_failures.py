@@ -1,0 +1,210 @@
+"""What an operator meets: workers that die, schedulers that do not answer, networks that are closed."""
+
+from __future__ import annotations
+
+import html
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fobs
+from fobs.cluster import ClusterError, Node, transfer
+
+from .cluster_trees import differences, make_any
+from .conftest import START_WAIT, Served, free_port
+from .test_cluster import Dask, Sides, dask, make_tree, serve, sides  # noqa: F401 - fixtures
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture
+def third_party(tmp_path: Path) -> Iterator[tuple[Served, Served]]:
+    both = Served(tmp_path / "s", "--third-party"), Served(tmp_path / "d", "--third-party")
+    yield both
+    for one in both:
+        one.stop()
+
+
+def nodes(both: tuple[Served, Served], **options: Any) -> list[Node]:
+    return [Node(name, url=s.url, options={**s.keys, **options}) for name, s in zip("sd", both, strict=True)]
+
+
+def test_another_node_lists_when_a_worker_dies_at_it(sides: Sides) -> None:  # noqa: F811
+    make_any(sides.source)
+    sides.dask.workers("d1", "d2")
+    # The listing hangs at the source's daemon while its worker is killed.
+    stopped = sides.daemons["s1"].process
+    stopped.send_signal(signal.SIGSTOP)
+    ended: list[Any] = []
+
+    def call() -> None:
+        try:
+            source = [sides.node("s1", path=None), sides.node("s2", path=None)]
+            ended.append(transfer(source, [sides.node("d1"), sides.node("d2")], sides.dask.address))
+        except BaseException as error:
+            ended.append(error)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    try:
+        _wait_for_task(sides.dask.address, "look_at_source")
+        for name in ("d1", "d2"):
+            if _is_busy(sides.dask.address, name):
+                sides.dask.kill(name)
+        calling.join(START_WAIT)
+        assert not calling.is_alive(), "it waits for a worker that is dead"
+        assert isinstance(ended[0], fobs.cluster.ClusterResult), ended[0]
+        assert any("worker" in node.last for node in ended[0].nodes if node.failures)
+        assert differences(sides.source, sides.destination) == []
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+        calling.join(START_WAIT)
+
+
+def _wait_for_task(address: str, name: str) -> None:
+    end = time.monotonic() + START_WAIT
+    with distributed.Client(address) as client:
+        while not any(name in key for keys in client.processing().values() for key in map(str, keys)):
+            assert time.monotonic() < end, "no worker was asked"
+            time.sleep(0.05)
+
+
+def _is_busy(address: str, node: str) -> bool:
+    with distributed.Client(address) as client:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        return any(
+            f"fobs:{node}" in workers[worker]["resources"] for worker, keys in client.processing().items() if keys
+        )
+
+
+def test_no_worker_at_all_ends_the_call(sides: Sides) -> None:  # noqa: F811
+    make_any(sides.source)
+    sides.dask.workers("d1")
+    stopped = sides.daemons["s1"].process
+    stopped.send_signal(signal.SIGSTOP)
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            transfer([sides.node("s1", path=None)], [sides.node("d1")], sides.dask.address)
+        except BaseException as error:
+            failed.append(error)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    try:
+        _wait_for_task(sides.dask.address, "look_at_source")
+        sides.dask.kill("d1")
+        calling.join(START_WAIT)
+        assert isinstance(failed[0], ClusterError) and failed[0].exit_code == 35, failed
+        assert "worker" in str(failed[0])
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+        calling.join(START_WAIT)
+
+
+def test_what_happened_to_a_killed_worker_is_said_of_its_node(sides: Sides) -> None:  # noqa: F811
+    total = make_tree(sides.source, files=60)
+    sides.dask.workers("s1", "s2", "d1", "d2")
+    killed = threading.Event()
+
+    def kill(progress: Any) -> None:
+        if progress.bytes > total / 4 and not killed.is_set():
+            killed.set()
+            sides.dask.kill("d1")
+            sides.dask.kill("s2")
+
+    result = sides.transfer(progress=kill)
+    assert killed.is_set() and result.moved_elsewhere
+    hurt = {node.name: node for node in result.nodes if node.failures}
+    assert hurt and set(hurt) <= {"d1", "s2"}
+    assert all("shard" in node.last and "worker" in node.last for node in hurt.values()), hurt
+
+
+def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    with pytest.raises(ClusterError, match="no Dask scheduler answers") as failed:
+        transfer(tmp_path / "from", "fobs://127.0.0.1/x", f"tcp://127.0.0.1:{free_port()}")
+    assert failed.value.exit_code == 35
+    with pytest.raises(fobs.UsageError, match="no address of a Dask scheduler"):
+        transfer(tmp_path / "from", "fobs://127.0.0.1/x", "nonsense://x:1")
+    command = [sys.executable, "-m", "fobs.cluster", "--scheduler", f"tcp://127.0.0.1:{free_port()}"]
+    ran = subprocess.run([*command, str(tmp_path / "from"), "fobs://127.0.0.1/x"], capture_output=True, text=True)
+    assert ran.returncode == 35, ran.stderr
+    assert ran.stderr.startswith("fobs cluster: no Dask scheduler") and ran.stderr.count("\n") == 1, ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a network without routes")
+def test_a_closed_network_is_no_matter_for_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    words = f"""
+from fobs.cluster import transfer
+import fobs
+try:
+    transfer({str(tmp_path / "from")!r}, "fobs://127.0.0.1:1/x", timeout=2)
+except fobs.Error as error:
+    print(error.exit_code)
+"""
+    ran = subprocess.run(
+        ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "-", sys.executable, "-c", words],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout.strip().isdigit() and ran.stderr == "", ran.stderr
+
+
+def test_a_third_party_report_says_what_was_moved_and_why_so_slowly(
+    third_party: tuple[Served, Served], tmp_path: Path
+) -> None:
+    source, destination = third_party
+    make_any(source.root)
+    (source.root / "large").write_bytes(os.urandom(20_000_000))
+    report = tmp_path / "report.html"
+    result = transfer(*nodes(third_party), report=report)
+    page = report.read_text()
+    for text in (source.url, destination.url, result.date, "transfer(", "Slowest shard"):
+        assert text in page, text
+    assert result.slowest and len(result.slowest_why.split()) > 5, result.slowest_why
+    assert html.escape(result.slowest_why) in page
+
+
+def test_third_party_again_and_after_a_source_was_away(third_party: tuple[Served, Served]) -> None:
+    source, destination = third_party
+    make_any(source.root)
+    first = transfer(*nodes(third_party))
+    for _ in range(2):
+        again = transfer(*nodes(third_party))
+        assert (again.resumed_bytes, again.root) == (first.bytes, first.root)
+    shutil.rmtree(destination.root / "d0")
+    (source.root / "d1/new").write_bytes(b"new")
+    source.stop()
+    with pytest.raises(ClusterError) as failed:
+        transfer(*nodes(third_party, timeout=3))
+    assert failed.value.exit_code == 35
+    source.process = source.start()
+    transfer(*nodes(third_party))
+    assert differences(source.root, destination.root) == []
+
+
+def test_a_plan_says_what_each_node_would_do(third_party: tuple[Served, Served], tmp_path: Path) -> None:
+    source, _ = third_party
+    make_any(source.root, files=2000)
+    (source.root / "large").write_bytes(os.urandom(4_000_000))
+    planned = transfer(*nodes(third_party), dry_run=True, rate=80_000_000).planned
+    assert planned is not None and planned.bytes == sum(line[2] for line in planned.shards)
+    assert len(planned.shards) > 1
+    # Two sessions of 10 MB/s each.
+    assert planned.seconds is not None and 0.5 <= planned.seconds * 20e6 / planned.bytes <= 2.0
+    assert {name for name, *_ in planned.nodes} == {"s", "d"}
+    pulled = transfer(source.url, tmp_path / "here", dry_run=True, **source.keys).planned
+    assert pulled is not None and pulled.seconds, "the rate of a source that is pulled from is measured"
+    assert not (tmp_path / "here").exists()
