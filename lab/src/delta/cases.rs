@@ -25,6 +25,12 @@ pub enum Case {
     Modules,
     /// The data of a PostgreSQL server before and after pgbench
     Postgres,
+    /// A tree of 300 files under another name
+    Moved,
+    /// Weights of 2 bytes of which 2% changed, where both ends have the old ones (--basis)
+    Weights,
+    /// The image between two devices without delay: auto beside never
+    Fast,
 }
 
 impl Case {
@@ -39,7 +45,29 @@ impl Case {
             Case::Pack => "pack",
             Case::Modules => "modules",
             Case::Postgres => "postgres",
+            Case::Moved => "moved",
+            Case::Weights => "weights",
+            Case::Fast => "fast",
         }
+    }
+
+    /// Whether the path is one without an emulator, whatever the others have.
+    pub fn is_local(self) -> bool {
+        self == Case::Fast
+    }
+
+    /// What fobs is told beside the ordinary, where the old files are in `old`.
+    pub fn words(self, old: &Path) -> Vec<String> {
+        match self {
+            Case::Weights => vec![format!("--basis={}", old.display())],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Why it cannot be made here, if it cannot.
+    pub fn lacks(self) -> Option<&'static str> {
+        (self == Case::Postgres && !trees::has_postgres())
+            .then_some("PostgreSQL is not here; apt-get install postgresql postgresql-contrib")
     }
 
     /// Makes what was in `old` and what is in `new`, of about `bytes` bytes. Programs work in `scratch`.
@@ -62,6 +90,10 @@ impl Case {
                 trees::cluster(scratch, old, None, (bytes / 20_000_000).max(1))?;
                 trees::cluster(scratch, new, Some(old), 0)
             }
+            Case::Moved => {
+                trees::numbered(&old.join("before"), len).map_err(failed)?;
+                trees::numbered(&new.join("now/deeper"), len).map_err(failed)
+            }
             _ => {
                 let (was, is) = self.contents(bytes);
                 fs::write(old.join("file"), was)
@@ -75,7 +107,8 @@ impl Case {
     fn contents(self, bytes: u64) -> (Vec<u8>, Vec<u8>) {
         let len = usize::try_from(bytes).unwrap_or(usize::MAX);
         match self {
-            Case::Image => written(len, 75, 4096),
+            Case::Image | Case::Fast => written(len, 75, 4096),
+            Case::Weights => weights(len),
             Case::Vm => written(len, len / 20 / 65_536, 65_536),
             Case::Dump => dump(len / 2),
             Case::Log => {
@@ -88,7 +121,7 @@ impl Case {
                 (old, new)
             }
             // Programs make those.
-            Case::Pack | Case::Modules | Case::Postgres => (Vec::new(), Vec::new()),
+            Case::Pack | Case::Modules | Case::Postgres | Case::Moved => (Vec::new(), Vec::new()),
         }
     }
 }
@@ -100,6 +133,21 @@ fn written(len: usize, writes: usize, write: usize) -> (Vec<u8>, Vec<u8>) {
         let at = draw(number as u64, len.saturating_sub(write)) / write * write;
         let end = (at + write).min(len);
         new[at..end].copy_from_slice(&random(end - at, 1000 + number as u64));
+    }
+    (old, new)
+}
+
+/// Numbers of 2 bytes, mantissa first, as training leaves them: of one in fifty the mantissa is another.
+fn weights(len: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut old = random(len, 1);
+    for number in old.chunks_exact_mut(2) {
+        number[1] = (number[1] & 0x80) | (0x38 + (number[1] & 7));
+    }
+    let mut new = old.clone();
+    for (number, chance) in new.chunks_exact_mut(2).zip(random(len / 2, 2)) {
+        if chance < 5 {
+            number[0] = number[0].wrapping_add(1 + chance);
+        }
     }
     (old, new)
 }
@@ -125,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_case_changes_some_and_keeps_most() {
-        for case in [Case::Image, Case::Vm, Case::Dump, Case::Log, Case::Tar] {
+        for case in [Case::Image, Case::Vm, Case::Dump, Case::Log, Case::Tar, Case::Weights, Case::Fast] {
             let (old, new) = case.contents(4 << 20);
             assert_ne!(old, new, "{case:?}");
             let same = old.iter().zip(&new).filter(|(old, new)| old == new).count();

@@ -36,13 +36,19 @@ pub struct Args {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     fobs: Option<PathBuf>,
     /// What changed
-    #[arg(long, value_name = "CASE,...", value_enum, value_delimiter = ',', default_value = "image,dump")]
+    #[arg(
+        long,
+        value_name = "CASE,...",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "image,vm,dump,log,tar,pack,modules,postgres,moved,weights,fast"
+    )]
     cases: Vec<Case>,
     /// Size of the old file
     #[arg(long, value_name = "SIZE", default_value = "300MB")]
     size: Size,
     /// What carries fobs's control channel
-    #[arg(long, value_name = "CARRIER,...", value_delimiter = ',', default_value = "ssh,daemon", value_parser = ["ssh", "daemon"])]
+    #[arg(long, value_name = "CARRIER,...", value_delimiter = ',', default_value = "ssh,daemon", value_parser = CARRIERS)]
     carriers: Vec<String>,
     /// fobs's --delta
     #[arg(long, value_name = "WHEN,...", value_delimiter = ',', default_value = "auto,never", value_parser = ["auto", "always", "never"])]
@@ -79,6 +85,13 @@ pub fn main(args: &Args) -> ExitCode {
     }
 }
 
+/// What carries fobs's control channel.
+const CARRIERS: [&str; 2] = ["ssh", "daemon"];
+
+fn fobs_name(carrier: &str, when: &str) -> String {
+    format!("fobs {when}, {carrier}")
+}
+
 /// A command that brings the destination up to date.
 struct Contestant {
     name: String,
@@ -93,7 +106,18 @@ impl Contestant {
         options.insert("carrier".to_owned(), carrier.into());
         let words = ["-a", "--delete", &format!("--delta={when}")].map(str::to_owned);
         options.insert("args".to_owned(), words.to_vec().into());
-        Contestant { name: format!("fobs {when}, {carrier}"), tool: "fobs", options }
+        Contestant { name: fobs_name(carrier, when), tool: "fobs", options }
+    }
+
+    /// Its options, with more words where it is fobs.
+    fn told(&self, more: Vec<String>) -> Options {
+        let mut options = self.options.clone();
+        if self.tool == "fobs"
+            && let Some(toml::Value::Array(words)) = options.get_mut("args")
+        {
+            words.extend(more.into_iter().map(toml::Value::String));
+        }
+        options
     }
 
     fn rsync() -> Contestant {
@@ -106,13 +130,9 @@ impl Contestant {
 
 fn measure(args: &Args) -> Result<String, Failure> {
     let programs = Programs::new(args.fobs.as_deref());
-    let fobs = programs.find("fobs", "build it with `cargo build --release`").map_err(Failure::new)?;
-    let programs = Programs::new(Some(&fobs));
+    let fobs_path = programs.find("fobs", "build it with `cargo build --release`").map_err(Failure::new)?;
     crate::run::group::remove_leftovers();
     crate::run::data::remove_leftovers();
-    let data = Data::new(0).map_err(Failure::new)?;
-    let path = TreePath::new(args.rtt, args.rate, data.folder()).map_err(Failure::new)?;
-    let place = Place { data, path, programs };
     let fobs = args.carriers.iter().flat_map(|carrier| args.when.iter().map(move |when| (carrier, when)));
     let mut contestants: Vec<Contestant> =
         fobs.map(|(carrier, when)| Contestant::fobs(carrier, when)).collect();
@@ -120,12 +140,26 @@ fn measure(args: &Args) -> Result<String, Failure> {
         contestants.push(Contestant::rsync());
     }
     let (mut text, mut beside) = (String::new(), String::new());
+    let mut place: Option<(bool, Place)> = None;
     for case in &args.cases {
+        if let Some(why) = case.lacks() {
+            eprintln!("skipped: {}: {why}", case.name());
+            continue;
+        }
+        if place.as_ref().is_none_or(|(is_local, _)| *is_local != case.is_local()) {
+            // The one before goes first: both have the same names.
+            drop(place.take());
+            let rtt = if case.is_local() { Time::ZERO } else { args.rtt };
+            let data = Data::new(0).map_err(Failure::new)?;
+            let path = TreePath::new(rtt, args.rate, data.folder()).map_err(Failure::new)?;
+            place = Some((case.is_local(), Place { data, path, programs: Programs::new(Some(&fobs_path)) }));
+        }
+        let Some((_, place)) = &place else { continue };
         place.prepare(*case, args.size.bytes()).map_err(Failure::new)?;
         let mut trials = Vec::new();
         for rep in 0..args.reps {
             for contestant in &contestants {
-                trials.push(place.run(contestant, case.name()).map_err(Failure::new)?);
+                trials.push(place.run(contestant, *case).map_err(Failure::new)?);
             }
             eprintln!("{} {}/{}", case.name(), rep + 1, args.reps);
             contestants.reverse();
@@ -135,6 +169,9 @@ fn measure(args: &Args) -> Result<String, Failure> {
         }
         text += &table(case.name(), &trials);
         beside.push_str(&row(case.name(), &contestants, &trials));
+        if case.is_local() {
+            beside.push_str(&auto_of_never(&trials));
+        }
     }
     Ok(format!("{text}\n{BESIDE}{beside}"))
 }
@@ -183,6 +220,24 @@ fn row(case: &str, contestants: &[Contestant], trials: &[Trial]) -> String {
         );
     }
     rows
+}
+
+/// Where both were run: the time with deltas where they pay as a share of that of whole files, by carrier.
+fn auto_of_never(trials: &[Trial]) -> String {
+    let median = |name: &str| {
+        let valid = trials.iter().filter(|trial| trial.contestant == name && trial.doubts.is_empty());
+        let mut seconds: Vec<f64> = valid.map(|trial| trial.seconds).collect();
+        seconds.sort_unstable_by(f64::total_cmp);
+        seconds.get(seconds.len() / 2).copied()
+    };
+    let mut told = String::new();
+    for carrier in CARRIERS {
+        let [auto, never] = ["auto", "never"].map(|when| median(&fobs_name(carrier, when)));
+        if let Some((auto, never)) = auto.zip(never) {
+            told += &format!("| auto of never, {carrier} | {:.2} | - | - | - |\n", auto / never);
+        }
+    }
+    told
 }
 
 /// Medians of what counts.
@@ -252,17 +307,17 @@ impl Place {
         if scratch.exists() {
             fs::remove_dir_all(&scratch).map_err(failed)?;
         }
-        settle(&self.old(), &self.source()).map_err(failed)
+        settle(&self.old(), &self.source(), case).map_err(failed)
     }
 
     /// Runs it, and again while the emulator does not vouch for the run.
-    fn run(&self, contestant: &Contestant, case: &'static str) -> Result<Trial, String> {
-        let named = |error| format!("{}, {case}: {error}", contestant.name);
+    fn run(&self, contestant: &Contestant, case: Case) -> Result<Trial, String> {
+        let named = |error| format!("{}, {}: {error}", contestant.name, case.name());
         let mut left = AGAIN_MAX;
         loop {
             self.put_back().map_err(|error| named(format!("cannot put back what was: {error}")))?;
-            let launch = self.launch(contestant).map_err(named)?;
-            let acted = (case, contestant.name.as_str());
+            let launch = self.launch(contestant, case).map_err(named)?;
+            let acted = (case.name(), contestant.name.as_str());
             let trial = trial::run(&self.path, &launch, acted, &self.destination()).map_err(named)?;
             let (is, stored) = (self.source(), self.destination().join("tree"));
             let [is, stored] = [is, stored].map(|tree| digest(&tree));
@@ -286,7 +341,7 @@ impl Place {
         trees::copy(&self.old(), &self.destination().join("tree"))
     }
 
-    fn launch(&self, contestant: &Contestant) -> Result<Launch, String> {
+    fn launch(&self, contestant: &Contestant, case: Case) -> Result<Launch, String> {
         let directory = self.data.folder().join("keys");
         let failed = |error: std::io::Error| format!("cannot make {}: {error}", directory.display());
         if directory.exists() {
@@ -294,8 +349,9 @@ impl Place {
         }
         fs::create_dir(&directory).map_err(failed)?;
         let [sender, receiver] = self.path.hosts.clone();
+        let options = contestant.told(case.words(&self.old()));
         let task = Task {
-            options: &contestant.options,
+            options: &options,
             programs: &self.programs,
             path: self.path.facts,
             sender,
@@ -325,9 +381,15 @@ fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What is equal in both keeps one time, so that what changed has another, however fast it was made.
-fn settle(old: &Path, new: &Path) -> std::io::Result<()> {
+/// What is equal in both keeps one time, so that what changed has another, however fast it was made. What
+/// moved keeps its own.
+fn settle(old: &Path, new: &Path, case: Case) -> std::io::Result<()> {
     let before = SystemTime::now() - AGE;
+    if case == Case::Moved {
+        for file in files(new)? {
+            fs::File::options().write(true).open(file)?.set_modified(before)?;
+        }
+    }
     for file in files(old)? {
         fs::File::options().write(true).open(&file)?.set_modified(before)?;
         let later = new.join(file.strip_prefix(old).unwrap_or(&file));

@@ -58,6 +58,19 @@ pub fn modules(directory: &Path, is_new: bool) -> std::io::Result<()> {
     Ok(())
 }
 
+/// How many files a tree has that moves.
+const MOVED: usize = 300;
+
+/// Such a tree, of `bytes` bytes.
+pub fn numbered(directory: &Path, bytes: usize) -> std::io::Result<()> {
+    for number in 0..MOVED {
+        let part = directory.join(format!("part-{}", number % 10));
+        fs::create_dir_all(&part)?;
+        fs::write(part.join(format!("{number}.bin")), random(bytes / MOVED, number as u64))?;
+    }
+    Ok(())
+}
+
 /// A pack of a repository whose files changed for `rounds` commits, of `bytes` bytes at first.
 ///
 /// # Errors
@@ -105,6 +118,11 @@ fn postgres() -> Option<PathBuf> {
         fs::read_dir(POSTGRES).ok()?.flatten().map(|entry| entry.path()).collect();
     versions.sort();
     versions.pop().map(|version| version.join("bin")).filter(|bin| bin.join("pgbench").exists())
+}
+
+/// Whether PostgreSQL is installed.
+pub fn has_postgres() -> bool {
+    postgres().is_some()
 }
 
 /// A cluster of PostgreSQL, filled by pgbench if `old` is none, else the one in `old` after more of pgbench.
