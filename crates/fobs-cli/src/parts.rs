@@ -130,6 +130,7 @@ pub fn add_up(sum: Summary, later: Summary) -> Summary {
         bytes: sum.bytes + later.bytes,
         resumed_bytes: sum.resumed_bytes + later.resumed_bytes,
         matched_bytes: sum.matched_bytes + later.matched_bytes,
+        deltas: sum.deltas.and(&later.deltas),
         files: sum.files + later.files,
         others: OtherEntries {
             directories: sum.others.directories + later.others.directories,

@@ -7,6 +7,7 @@ use super::measure::Audience;
 pub use counted::Counted;
 use fobs_channel::control::ControlWriter;
 use fobs_model::cause::{RUNS_MAX, RemedyResult};
+use fobs_model::deltas::Matched;
 use fobs_model::event::{Event, EventSink, FileError, Progress};
 use fobs_model::measured::Measured;
 use fobs_model::message::{Bytes, Message, Standing};
@@ -68,8 +69,8 @@ struct Tally {
     /// Whether the caller knows that the deadline will be missed.
     late_reported: bool,
     resumed: Resumed,
-    /// What came from files that this end had, bytes, and whether a patch of one was of no use.
-    matched: u64,
+    /// What came from files that this end had, and whether a patch of one was of no use.
+    matched: Matched,
     unusable: bool,
     started_over: u64,
     /// What this end keeps of a transfer that failed, bytes.
@@ -112,7 +113,7 @@ impl Reporter {
                 verified_at: None,
                 crawls: Crawls::No,
                 resumed: Resumed::default(),
-                matched: 0,
+                matched: Matched::default(),
                 unusable: false,
                 started_over: 0,
                 suspended: None,

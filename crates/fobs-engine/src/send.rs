@@ -105,7 +105,8 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
     sending.telemetry.measure(now, &sending.machine, streams.sample.clone(), Audience::Both);
     let complete = outcome?;
     sending.telemetry.report_causes(now, &mut sending.machine);
-    let finished = figures::finished(&sending.machine, sending.link.rejected(), &streams);
+    let finished =
+        figures::finished(&sending.machine, sending.link.rejected(), &streams, sending.gauge.literal());
     sending.check_roots(&complete)?;
     // The completion signal may overtake the acks of the last chunks, or those may be lost.
     while let Some(done) = sending.held.pop() {
@@ -429,6 +430,7 @@ impl Sending {
             && self.machine.handle_unusable(chunk, attempt, len)
         {
             self.held.make_whole(chunk);
+            self.gauge.was_mistaken();
             return Ok(());
         }
         match self.policy.handle_rejected(&mut self.machine, chunk, attempt) {

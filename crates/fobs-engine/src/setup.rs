@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::streams::permitted;
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_diagnose::model::judge;
+use fobs_model::deltas::DeltaFigures;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{FileError, Summary};
 use fobs_model::message::{Complete, Finished, Sending};
@@ -183,6 +184,7 @@ pub fn summary(
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
         matched_bytes: complete.matched_bytes.min(complete.bytes),
+        deltas: DeltaFigures { matched: complete.matched, literal: finished.literal },
         files: complete.files,
         others: complete.others,
         seconds,

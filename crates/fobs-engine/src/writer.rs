@@ -165,7 +165,7 @@ impl Writer {
             },
         };
         let (reporter, meter) = (&self.reporter, &self.meter);
-        reporter.matched(verified.copied_bytes());
+        reporter.matched(verified.matched());
         self.sink.apply(body, verified, &self.scratch, &mut |event| match event {
             SinkEvent::FileDone(file) => reporter.file_done(file),
             SinkEvent::FileFailed(error) => reporter.failed_here(error),

@@ -1,5 +1,6 @@
 //! Events and figures of a transfer.
 
+use crate::deltas::DeltaFigures;
 use crate::error::Error;
 use crate::json;
 use crate::measured::Measured;
@@ -160,6 +161,9 @@ pub struct Summary {
     /// File bytes that were not sent, because the receiver had them in the file that was there.
     #[serde(skip_serializing_if = "json::is_default")]
     pub matched_bytes: u64,
+    /// Where these were, and why the others were sent; nothing where deltas were not possible.
+    #[serde(skip_serializing_if = "json::is_default")]
+    pub deltas: DeltaFigures,
     /// Files complete.
     pub files: u64,
     /// What else is in place.

@@ -14,7 +14,7 @@
 //!   rights       what a key may do
 //!   permit       what a request does, and whether its client may do that
 //!   name         names that come from outside, as types
-//!   event        what a caller hears; error, cause, mode, route, listing are parts of it
+//!   event        what a caller hears; error, cause, deltas, mode, route, listing are parts of it
 //!   sample       what each end measures of itself; measured is one of these, or a judgement
 //!   host_facts   what an end finds out of itself, walls among it
 //!   budget       what a request may make a server keep
@@ -33,6 +33,7 @@ pub mod budget;
 pub mod bytes;
 pub mod cancel;
 pub mod cause;
+pub mod deltas;
 pub mod direction;
 pub mod error;
 pub mod event;

@@ -8,6 +8,7 @@ mod open;
 mod wire;
 
 use crate::cause::{LossWindow, Remedy};
+use crate::deltas::{Literal, Matched};
 use crate::event::OtherEntries;
 use crate::host_facts::HostFacts;
 use crate::mode::ModeChange;
@@ -303,6 +304,9 @@ pub struct Complete {
     /// File bytes that came from what the receiver had (protocol 7.9).
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub matched_bytes: u64,
+    /// Likewise, by the file that they came from.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub matched: Matched,
     /// What else is in place; none from an older program.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub others: OtherEntries,
@@ -356,6 +360,9 @@ pub struct Finished {
     /// Bytes of the records of frames that left on streams.
     #[serde(default)]
     pub bytes_framed: u64,
+    /// File bytes that were sent, by the reason, where deltas were possible (protocol 7.9).
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub literal: Literal,
 }
 
 /// One message a line, of every kind; without the newer members as version 0.1 sent it.

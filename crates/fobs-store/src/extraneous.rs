@@ -60,6 +60,8 @@ pub struct Extraneous {
     doubts_empty: bool,
     hashes: RandomState,
     look: Look,
+    /// What new files are made of may be among what was found.
+    is_source: bool,
     open: Vec<Open>,
     waiting: Waiting,
     found: Vec<Found>,
@@ -167,6 +169,7 @@ impl Extraneous {
             doubts_empty: false,
             hashes: RandomState::new(),
             look,
+            is_source: false,
             open: Vec::new(),
             waiting: Waiting::within(budget),
             found: Vec::new(),
@@ -203,9 +206,14 @@ impl Extraneous {
         self.obstacle.get_or_insert(obstacle);
     }
 
+    /// New files are made of what is to be deleted, which waits for them.
+    pub(super) fn is_source(&mut self) {
+        self.is_source = true;
+    }
+
     /// Something could not be stored. What is deleted before that is known is deleted all the same.
     pub(super) fn was_not_stored(&mut self) {
-        if self.look == Look::WhenStored {
+        if self.look == Look::WhenStored || self.is_source {
             self.stop(Obstacle::Unstored);
         }
     }

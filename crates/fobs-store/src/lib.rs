@@ -108,7 +108,8 @@ pub use seal::{open_chunk, seal};
 pub use select::filter_of;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub use source::{
-    FilledChunk, Known, Part, Patch, Removal, Source, SourceShape, SourceSpec, StartOverReason, changed,
+    EarlierFiles, FilledChunk, Known, Part, Patch, Removal, Source, SourceShape, SourceSpec, StartOverReason,
+    changed,
 };
 pub use trusted::{create_named, open_named};
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};

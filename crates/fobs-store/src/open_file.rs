@@ -15,6 +15,7 @@ use super::stamp::Stamp;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
 use super::walk;
 use super::walk::Entry;
+use fobs_model::deltas::Because;
 
 /// Smallest file for which sequential reading is announced to the kernel, bytes: below, the call costs more
 /// than read-ahead saves.
@@ -99,7 +100,7 @@ impl OpenFile {
     pub(super) fn describe(&mut self, offset: u64, len: usize, to: &mut PatchBuilder) {
         match (&mut self.matcher, &self.input) {
             (Some(matcher), Input::File(..)) => matcher.cover(offset, len, to),
-            _ => to.new_bytes(len),
+            _ => to.new_bytes(len, Because::NoBasis),
         }
     }
 

@@ -15,7 +15,7 @@ use super::clearance::{Clearance, Gate};
 use super::delta::Offers;
 use super::destination::{Place, resolve};
 use super::identity::{Fingerprint, Identity, fingerprint};
-use super::journal::{Adoptions, Journal, NotKept, PartialFile, Suspended};
+use super::journal::{Adoptions, Journal, Suspended};
 use super::record::{Meta, Record};
 use super::requested::Requested;
 use super::transfer_root::TransferRoot;
@@ -37,6 +37,7 @@ mod kept;
 mod linked;
 mod opening;
 mod outcome;
+mod sharing;
 mod spec;
 
 pub use closing::Closing;
@@ -45,6 +46,7 @@ use outcome::{
     Naming, current_umask, mixed_up, names_not_synced, not_agreed, nothing_wanted, one_file_only, settle,
     stream_failed, synced, unseen,
 };
+use sharing::Origins;
 use spec::open_journal;
 pub use spec::{Later, SinkEvent, SinkSpec, SinkSummary, top_names};
 
@@ -216,10 +218,13 @@ impl Sink {
             return Err(mixed_up());
         };
         let mut values = verified.values.iter().copied();
+        let offers = self.offers.clone();
+        let mut origins = offers.as_ref().map(|offers| Origins::of(offers, &verified.copied));
         for item in Items::new(data, records) {
             match item.map_err(protocol)? {
                 Item::Extent { offset, data, tail } => {
-                    self.extent(offset, data, tail, &mut values, events)?
+                    self.extent((offset, data, tail), origins.as_ref(), &mut values, events)?;
+                    origins.iter_mut().for_each(|origins| origins.pass(data.len()));
                 }
                 Item::Hole { offset, len, tail } => self.hole(offset, len, tail, &mut values, events)?,
                 Item::Other(record) => self.record(record, events)?,
@@ -341,7 +346,8 @@ impl Sink {
                 Ok(())
             }
             Record::File { path, meta, size } => {
-                let begun = self.target.begin(cleared, size);
+                let shares = self.offers.as_ref().is_some_and(|offers| offers.may_share(path));
+                let begun = self.target.begin(cleared, if shares { 0 } else { size });
                 self.begin(path, meta, size, FileTree::default(), begun, events)?;
                 self.dress_file(attributes)
             }
@@ -377,9 +383,8 @@ impl Sink {
 
     fn extent(
         &mut self,
-        offset: u64,
-        data: &[u8],
-        tail: Tail,
+        (offset, data, tail): (u64, &[u8], Tail),
+        origins: Option<&Origins<'_>>,
         values: &mut impl Iterator<Item = ChainingValue>,
         events: &mut dyn FnMut(SinkEvent),
     ) -> Result<()> {
@@ -393,7 +398,11 @@ impl Sink {
         }
         let written = match (&file.storing, &mut self.target) {
             (Storing::File(placing), Target::Tree(tree)) => {
-                placing.file.write(data, offset).map_err(|errno| tree.trouble("write", &file.path, errno))
+                let written = match origins {
+                    Some(origins) => origins.write(&placing.file, data, offset),
+                    None => placing.file.write(data, offset),
+                };
+                written.map_err(|errno| tree.trouble("write", &file.path, errno))
             }
             (Storing::Stream, Target::Stream(stream)) => {
                 stream.writer.write_all(data).map_err(|error| stream_failed(&error).into())
@@ -439,25 +448,6 @@ impl Sink {
         self.bytes += bytes;
         events(SinkEvent::FileDone(FileDone { path, bytes, root }));
         Ok(())
-    }
-}
-
-impl CurrentFile {
-    /// As the journal records it; `None` while there is nothing to record.
-    fn partial(&self) -> Option<PartialFile<'_>> {
-        let Storing::File(placing) = &self.storing else { return None };
-        if !placing.is_found_again {
-            return None;
-        }
-        Some(PartialFile {
-            path: &self.path,
-            place: &placing.place,
-            fingerprint: self.fingerprint?,
-            file: placing.file.file(),
-            directory: placing.file.directory(),
-            len: self.tree.len(),
-            stack: self.tree.stack()?,
-        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
 
+mod earlier;
 mod matching;
 mod range;
 mod reading;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use blake3::hazmat::ChainingValue;
 
+pub use self::earlier::EarlierFiles;
 use self::matching::Matching;
 pub use self::range::{Part, changed};
 use self::reading::stream_meta;
@@ -23,7 +25,7 @@ use super::Item;
 use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
 use super::chunk::{CHUNK_DATA_MAX, Encoding, Form, Layout, RECORDS_MAX, chunk_room, digest};
 use super::compression::Compression;
-use super::delta::PatchBuilder;
+use super::delta::{Counts, PatchBuilder};
 use super::identity::Identity;
 use super::input::Input;
 use super::looked::Looked;
@@ -81,11 +83,14 @@ pub struct Source {
     /// Bytes of holes in the current chunk.
     holes: u64,
     compression: Option<Compression>,
+    /// Likewise, of differences, which are worth it whatever the user wants.
+    of_differences: Option<Compression>,
     records: Vec<u8>,
     values: Vec<ChainingValue>,
     /// What the chunk's data is made of, for a receiver that has some of it.
     patch: PatchBuilder,
     matching: Option<Matching>,
+    earlier: Option<EarlierFiles>,
     root: TransferRoot,
     /// Files begun.
     files: u64,
@@ -223,10 +228,12 @@ impl Source {
             postponed: None,
             holes: 0,
             compression,
+            of_differences: None,
             records: Vec::new(),
             values: Vec::new(),
             patch: PatchBuilder::default(),
             matching: None,
+            earlier: None,
             root: TransferRoot::default(),
             files: 0,
             bytes: 0,
@@ -308,8 +315,9 @@ impl Source {
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(filled.data_bytes).ok_or_else(beyond_the_limit)?;
         }
-        (filled.looked, filled.tried) = self.patch.measured();
         (filled.len, filled.patch) = self.seal(buf, data_len);
+        let Counts { looked, supposed, tried, literal } = self.patch.counts();
+        (filled.looked, filled.supposed, filled.tried, filled.literal) = (looked, supposed, tried, literal);
         Ok(filled)
     }
 

@@ -248,6 +248,21 @@ impl TemporaryFile {
         write_all(&self.file, data, offset)
     }
 
+    /// Makes what is at a place of another file that of `offset` here, sharing its blocks where the file
+    /// system can. Returns how many bytes, which are fewer where that fails.
+    pub(super) fn share(&self, from: &OwnedFd, place: u64, offset: u64, len: usize) -> usize {
+        let (mut there, mut here, mut left) = (place, offset, len);
+        while left > 0 {
+            match fs::copy_file_range(from, Some(&mut there), &*self.file, Some(&mut here), left) {
+                Ok(0) => break,
+                Ok(copied) => left -= copied.min(left),
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        len - left
+    }
+
     /// The end of its temporary name.
     pub(super) fn suffix(&self) -> Option<Suffix> {
         suffix_in(self.temporary.name.as_bytes())

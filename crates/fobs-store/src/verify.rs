@@ -6,9 +6,10 @@ use zstd::bulk::Decompressor;
 
 use super::attributes::hash_hole;
 use super::chunk::{CHUNK_LEN_MAX, Encoding, Form, Item, Items, Layout, digest};
-use super::delta::{Offers, apply};
+use super::delta::{Copied, Offers, apply};
 use super::record::UNKNOWN_KIND;
 use super::tree_hash::hash_extent;
+use fobs_model::deltas::Matched;
 
 /// Why a chunk is `rejected` (protocol 7.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -44,7 +45,9 @@ pub struct Verified {
     /// Bytes of holes.
     holes: u64,
     /// Bytes that came from what the receiver has.
-    copied: u64,
+    matched: Matched,
+    /// Where.
+    pub(super) copied: Vec<Copied>,
 }
 
 impl Verified {
@@ -55,7 +58,12 @@ impl Verified {
 
     /// Those of them that came from what the receiver has.
     pub fn copied_bytes(&self) -> u64 {
-        self.copied
+        self.matched.total()
+    }
+
+    /// Likewise, by the file that they came from.
+    pub fn matched(&self) -> &Matched {
+        &self.matched
     }
 
     /// The chunk's body, data and records, from the chunk or from the scratch that it was verified with.
@@ -91,7 +99,7 @@ pub fn verify_with(
                 Encoding::Plain => stored,
                 Encoding::Zstd => decompress_any(stored, &mut unpacked)?,
             };
-            let basis = |row| offers.and_then(|offers| offers.basis(row));
+            let basis = |row| Some(offers?.basis(row)?.file());
             copied = apply(patch, (layout.data_len, layout.records_len), scratch, &basis)?;
             &scratch[..layout.body_len()]
         }
@@ -109,11 +117,11 @@ pub fn verify_with(
         }
     }
     if digest(layout.data_len, records, &values) == layout.digest {
+        let mut matched = Matched::default();
         if let Some(offers) = offers {
-            copied.iter().for_each(|(row, bytes)| offers.used(*row, *bytes));
+            copied.iter().for_each(|it| matched.add(offers.used(it.row, it.matched), it.matched));
         }
-        let copied = copied.iter().map(|(_, bytes)| bytes).sum();
-        Ok(Verified { layout, values, holes, copied })
+        Ok(Verified { layout, values, holes, matched, copied })
     } else {
         Err(VerifyError::Mismatch)
     }

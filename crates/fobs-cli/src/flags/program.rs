@@ -99,7 +99,7 @@ pub const TELLING: &[Row] = &[
             "Explain what limits the copy's rate: during the copy (after 5, 10, 20 s, ...) and at its end, with \
              remedies",
         )
-        .on(&[CP]),
+        .on(&[CP, SYNC]),
     Row::new("trace", "FILE", Takes::Path(Names::File, |it, file| it.program.trace = Some(file)))
         .help("Write the measurements of both ends to FILE, for fobs explain")
         .on(&[CP.of_one_run()]),

@@ -67,6 +67,8 @@ pub struct SyncWords {
     pub force: bool,
     /// `-C`
     pub cvs_exclude: bool,
+    /// `--track-renames`, where it was said or denied.
+    pub track_renames: Option<bool>,
     /// `--rsync-path`: what stands before the program.
     pub before_program: String,
 }
@@ -115,6 +117,7 @@ impl Default for SyncWords {
             is_live: false,
             force: false,
             cvs_exclude: false,
+            track_renames: None,
             before_program: String::new(),
         }
     }

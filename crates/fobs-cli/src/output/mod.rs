@@ -16,6 +16,7 @@ use fobs::{Error, ErrorKind};
 
 use crate::exit;
 use crate::flags::ProgramWords;
+use crate::units::show_bytes;
 use json::Json;
 use person::{Detail, Person};
 pub use printable::{printable, printable_path};
@@ -67,6 +68,13 @@ pub fn of_notices() -> Arc<dyn EventSink> {
 /// Prints `fobs: SENTENCE` to standard error, ignoring failure.
 pub fn note(sentence: &str) {
     let _ = person::line(&mut io::stderr(), sentence);
+}
+
+/// Prints what limited a run's rate, and what deltas did, to standard error.
+pub fn explain(why: &Explanation, outcome: &Outcome) {
+    why.text().lines().for_each(note);
+    let deltas = outcome.as_ref().ok().and_then(|done| done.deltas.sentence(&show_bytes));
+    deltas.iter().for_each(|told| note(told));
 }
 
 /// Lines that are safe for a terminal.

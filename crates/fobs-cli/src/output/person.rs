@@ -160,6 +160,11 @@ impl<W: Write + Send> Reporter for Person<W> {
         if let Some(why) = why {
             why.text().lines().for_each(|line| self.say(Detail::Errors, line));
         }
+        let deltas = outcome.as_ref().ok().and_then(|done| done.deltas.sentence(&show_bytes));
+        if let Some(told) = deltas {
+            let detail = if why.is_some() { Detail::Errors } else { Detail::Files };
+            self.say(detail, &told);
+        }
         Ok(())
     }
 

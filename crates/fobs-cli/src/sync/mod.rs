@@ -33,7 +33,9 @@ use stop::Stop;
 pub fn run(args: &SyncArgs) -> u8 {
     let reporter: Arc<dyn Reporter> =
         if args.chosen.program.json { crate::output::of_json() } else { Arc::new(Lines::new(args)) };
-    let recording = Arc::new(Recording::new(reporter.clone(), Meanwhile::Silent));
+    let explains = args.chosen.program.explain;
+    let meanwhile = if explains { Meanwhile::Explain } else { Meanwhile::Silent };
+    let recording = Arc::new(Recording::new(reporter.clone(), meanwhile));
     if let [sources @ .., destination] = args.paths.as_slice() {
         recording.describe(sources, destination);
     }
@@ -51,7 +53,8 @@ pub fn run(args: &SyncArgs) -> u8 {
         });
         stop.map_or(done.clone(), |stop| stop.explained(done))
     });
-    let reported = reporter.finish(&outcome, None);
+    let why = explains.then(|| recording.explanation(&outcome));
+    let reported = reporter.finish(&outcome, why.as_ref());
     if let Some(error) = outcome.as_ref().err().or(reported.as_ref().err()) {
         crate::output::complain(error);
     }

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use fobs::filter::{Action, Filter, FilterError, Separator};
 use fobs::options::sync::{
-    BASES_MAX, BasisUse, Compare, Delete, DeleteWhen, Delta, Enter, Present, SyncOptions, SyncRules,
+    BASES_MAX, BasisUse, Compare, Delete, DeleteWhen, Delta, Enter, Present, Renames, SyncOptions, SyncRules,
 };
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
-use super::wording::Wording;
+use super::wording::{Wording, is_push};
 use crate::args::sync::SyncArgs;
 use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
 
@@ -57,6 +57,14 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
     }
     let choices = given.choices.clone();
     let lists = super::lists_only(args);
+    let track_renames = match (given.track_renames, delete) {
+        (Some(true), _) => Renames::All,
+        // A server that is pulled from would learn of files that it need not have sent.
+        (None, Some(Delete { when: DeleteWhen::During | DeleteWhen::After, .. })) if is_push(args) => {
+            Renames::WhereCheap
+        }
+        _ => Renames::Off,
+    };
     let delta = match (choices.basis_use, choices.delta) {
         // Of what is there nothing is sent.
         (BasisUse::Copied, Delta::Auto) => Delta::Always,
@@ -88,6 +96,7 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
         backup,
         backup_dir: aside,
         delta,
+        track_renames,
         report: Wording::of(args, false).report(),
         ..choices
     };
@@ -105,6 +114,11 @@ fn check(args: &SyncArgs) -> Result<()> {
     if given.files_from.is_some() && args.paths.len() != 2 && !super::lists_only(args) {
         return Err(usage(
             "--files-from needs one source, the directory in which the names lie, and a destination",
+        ));
+    }
+    if given.choices.basis.is_some() && !is_push(args) {
+        return Err(usage(
+            "--basis names an earlier version on the host of the sources, which is not this one: run the sync there",
         ));
     }
     if given.choices.link_dest.len() > BASES_MAX {

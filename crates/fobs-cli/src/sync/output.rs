@@ -9,7 +9,7 @@ use fobs::event::{EntryFacts, Event, EventSink, FileDone, FileError, Outcome, Pr
 use fobs::explain::Explanation;
 use jiff::tz::TimeZone;
 
-use super::figures::{Counts, last_lines, moved, statistics};
+use super::figures::{Counts, big, last_lines, moved, statistics};
 use super::format::{Format, Line, listed};
 use super::log::Log;
 use super::names::{Letters, shown};
@@ -244,6 +244,10 @@ impl Lines {
         if stats > 1 {
             text += &statistics(summary, &state.counts, human, run);
         }
+        if stats > 0 && summary.deltas.are_telling() {
+            let amount = |bytes| format!("{} bytes", big(bytes, human));
+            text.extend(summary.deltas.sentence(&amount).map(|told| format!("\n{told}\n")));
+        }
         if stats > 0 {
             text += &last_lines(summary, &state.counts, human, run);
         }
@@ -322,7 +326,7 @@ impl EventSink for Lines {
 }
 
 impl Reporter for Lines {
-    fn finish(&self, outcome: &Outcome, _why: Option<&Explanation>) -> fobs::Result<()> {
+    fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()> {
         if let Ok(Summary { deletions_left: count @ 1.., .. }) = outcome {
             note(&format!("{count} more would have been deleted: raise --max-delete"));
         }
@@ -336,6 +340,7 @@ impl Reporter for Lines {
             Ok(summary) => self.last(&mut state, summary),
             Err(error) => self.log.iter().for_each(|log| log.line(error.message.as_bytes())),
         }
+        why.into_iter().for_each(|why| crate::output::explain(why, outcome));
         Ok(())
     }
 

@@ -157,7 +157,8 @@ fn is_here(args: &SyncArgs) -> bool {
     args.paths.iter().all(|path| matches!(location::parse(path), Ok(Location::Local(_))))
 }
 
-fn is_push(args: &SyncArgs) -> bool {
+/// Whether the sources are on this host.
+pub fn is_push(args: &SyncArgs) -> bool {
     let last = args.paths.last().map(|path| location::parse(path));
     let first = args.paths.first().map(|path| location::parse(path));
     !matches!(first, Some(Ok(Location::Remote(_)))) || matches!(last, Some(Ok(Location::Remote(_))))

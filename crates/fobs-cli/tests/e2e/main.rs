@@ -53,6 +53,7 @@ mod sync;
 mod sync_deltas;
 mod sync_hosts;
 mod sync_keeps;
+mod sync_known;
 mod sync_lines;
 mod sync_links;
 mod sync_options;

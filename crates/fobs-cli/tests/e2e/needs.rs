@@ -57,6 +57,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_push_with_x_deletes_nothing_below_what_it_leaves_out", &[Need::Root]),
     ("a_full_destination_ends_the_run_and_keeps_the_sources", &[Need::Root]),
     ("a_pull_with_x_empties_no_mounted_file_system", &[Need::Root]),
+    ("what_did_not_change_shares_its_blocks_where_it_can", &[Need::Root, Need::Disk, Need::Xfs]),
     ("copies_whose_destination_loses_its_power_go_on", &[Need::Root, Need::Disk]),
     ("copies_onto_xfs_that_lose_its_power_go_on", &[Need::Root, Need::Disk, Need::Xfs]),
     ("a_sync_ends_as_that_of_rsync_on_any_host", &[Need::Root]),

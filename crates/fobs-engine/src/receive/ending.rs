@@ -15,13 +15,14 @@ impl Receiving {
         self.count_drops();
         let dropped = self.machine.packets_dropped();
         let usage = outside(Errand::Counters, fobs_sys::process_usage);
-        let resumed = self.reporter.all_resumed();
+        let (resumed, matched) = (self.reporter.all_resumed(), self.reporter.all_matched());
         Complete {
             root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
             files: summary.files + resumed.files,
             bytes: summary.bytes + resumed.files_bytes,
             resumed_bytes: resumed.bytes,
-            matched_bytes: self.reporter.matched_bytes(),
+            matched_bytes: matched.total(),
+            matched,
             others: summary.others,
             seconds: self
                 .arrivals

@@ -1,21 +1,22 @@
 //! What came from files that the receiver had (protocol 7.9).
 
 use super::Reporter;
+use fobs_model::deltas::Matched;
 
 /// What both users are told once where a delta fails.
 const UNUSABLE: &str = "a file at the destination changed while what differs from it was sent: that part is \
                         sent whole; let nothing else write there";
 
 impl Reporter {
-    /// Adds what of a chunk came from a file that this end had.
-    pub(crate) fn matched(&self, bytes: u64) {
-        if bytes > 0 {
-            self.with(|state| state.matched += bytes);
+    /// Adds what of a chunk came from files that this end had.
+    pub(crate) fn matched(&self, matched: &Matched) {
+        if matched.total() > 0 {
+            self.with(|state| state.matched.add_all(matched));
         }
     }
 
-    /// What came from files that this end had, bytes.
-    pub(crate) fn matched_bytes(&self) -> u64 {
+    /// What came from files that this end had.
+    pub(crate) fn all_matched(&self) -> Matched {
         self.with(|state| state.matched)
     }
 

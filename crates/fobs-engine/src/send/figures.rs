@@ -1,6 +1,7 @@
 //! The sender's figures for the peer and for the summary.
 
 use crate::streams::StreamFigures;
+use fobs_model::deltas::Literal;
 use fobs_model::message::{Finished, Standing};
 use fobs_proto::sender::{Sender, SenderStats};
 use fobs_store::Known;
@@ -21,7 +22,12 @@ pub(super) fn standing(machine: &Sender, known: &Known, streams: &StreamFigures)
 }
 
 /// Final figures; `rejected` counts datagrams that were not the peer's or not new.
-pub(super) fn finished(machine: &Sender, rejected: u64, streams: &StreamFigures) -> Finished {
+pub(super) fn finished(
+    machine: &Sender,
+    rejected: u64,
+    streams: &StreamFigures,
+    literal: Literal,
+) -> Finished {
     let (stats, usage) = (machine.stats(), outside(Errand::Counters, fobs_sys::process_usage));
     Finished {
         packets_needed: stats.packets_needed,
@@ -36,6 +42,7 @@ pub(super) fn finished(machine: &Sender, rejected: u64, streams: &StreamFigures)
         transport: carrier(&stats, streams).to_owned(),
         streams: streams.connections_max,
         bytes_framed: stats.bytes_framed,
+        literal,
     }
 }
 

@@ -1,6 +1,7 @@
 //! How fast chunks go, for a source that chooses between a delta and the whole file.
 
 use fobs_channel::control::ControlWriter;
+use fobs_model::deltas::Literal;
 use fobs_model::error::Result;
 use fobs_model::message::Message;
 use fobs_model::options::sync::Delta;
@@ -16,6 +17,7 @@ pub(super) struct Gauge {
     lists: Option<Lists>,
     /// When the newest chunk was verified, and whether pieces were looked for in it.
     last: Option<(Timestamp, bool)>,
+    literal: Literal,
 }
 
 /// How a chunk left.
@@ -25,6 +27,7 @@ pub(super) struct Leaving {
     /// Nothing else was to be sent, because the receiver had not decided what.
     alone: bool,
     looked: bool,
+    supposed: bool,
     tried: u64,
 }
 
@@ -53,12 +56,16 @@ impl Gauge {
         if let Some(lists) = &lists {
             source.match_with(lists.clone(), names, pays.clone());
         }
-        (Gauge { pays, lists: lists.clone(), last: None }, lists)
+        (Gauge { pays, lists: lists.clone(), last: None, literal: Literal::default() }, lists)
     }
 
     /// A chunk is to leave behind as many as are `held`; its reader has waited for a decision, or not.
-    pub(super) fn leaves(&self, at: Timestamp, held: u32, chunk: &FilledChunk, waited: bool) -> Leaving {
-        Leaving { at, alone: waited && held == 0, looked: chunk.looked, tried: chunk.tried }
+    pub(super) fn leaves(&mut self, at: Timestamp, held: u32, chunk: &FilledChunk, waited: bool) -> Leaving {
+        if self.lists.is_some() {
+            self.literal.add_all(&chunk.literal);
+        }
+        let FilledChunk { looked, supposed, tried, .. } = *chunk;
+        Leaving { at, alone: waited && held == 0, looked, supposed, tried }
     }
 
     /// The receiver has verified a chunk with this number of bytes of files.
@@ -71,7 +78,12 @@ impl Gauge {
         let Some(lists) = &self.lists else { return };
         // What has no datagrams has no samples of them: a chunk that took no longer bounds it.
         self.pays.round_trip(round_trip.unwrap_or(now - left.at));
-        if data_bytes > 0 {
+        if left.supposed {
+            // It says neither how fast files go whole nor how fast they are looked for.
+            let (tried, took, follows) = (left.tried, Duration::ZERO, Follows::Nothing);
+            self.pays.arrived(Arrival { data_bytes: 0, looked: false, tried, took, follows });
+            self.last = None;
+        } else if data_bytes > 0 {
             let (since, follows) = match self.last {
                 _ if left.alone => (left.at, Follows::Nothing),
                 Some((since, looked)) if looked == left.looked => (since, Follows::ItsLike),
@@ -82,6 +94,16 @@ impl Gauge {
             self.last = Some((now, looked));
         }
         lists.nudge();
+    }
+
+    /// A chunk could not be made at the receiver of what it has.
+    pub(super) fn was_mistaken(&self) {
+        self.lists.iter().for_each(Lists::was_mistaken);
+    }
+
+    /// What is sent, by the reason, where deltas are possible.
+    pub(super) fn literal(&self) -> Literal {
+        self.literal
     }
 
     /// Tells the receiver whether its lists are of use, where that changed.

@@ -70,9 +70,12 @@ pub struct SyncOptions {
     /// What changed is also that of a file beside a new one that seems to be its earlier version.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fuzzy: bool,
-    /// Likewise of a file anywhere at the destination that has its size and time.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub track_renames: bool,
+    /// Whether a new file is looked for under other names at the destination.
+    #[serde(skip_serializing_if = "Renames::is_off")]
+    pub track_renames: Renames,
+    /// An earlier version of the sources, on the sender's host (`--basis`).
+    #[serde(skip)]
+    pub basis: Option<Vec<u8>>,
 }
 
 impl SyncOptions {
@@ -176,6 +179,25 @@ impl Delta {
 
     fn is_auto(&self) -> bool {
         *self == Delta::Auto
+    }
+}
+
+/// Whether a new file is looked for under other names at the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Renames {
+    /// It is not.
+    #[default]
+    Off,
+    /// Where a deletion looks at all names anyway, and they are not too many.
+    WhereCheap,
+    /// Always (`--track-renames`).
+    All,
+}
+
+impl Renames {
+    fn is_off(&self) -> bool {
+        *self == Renames::Off
     }
 }
 

@@ -172,6 +172,8 @@ impl<'r> Needs<'r> {
             delta: _,
             fuzzy: _,
             track_renames: _,
+            // It stays at the client.
+            basis: _,
         } = sync;
         self.features.extend(sync.receiver_features());
         self.if_so(delete.is_some() || *only_delete, Action::Delete, "--delete");
@@ -253,6 +255,8 @@ impl<'r> Needs<'r> {
             delta: _,
             fuzzy: _,
             track_renames: _,
+            // It stays at the client.
+            basis: _,
         } = sync;
         let SyncRules {
             compare,

@@ -65,7 +65,7 @@ impl Offers {
             if let Some(ask) = state.asks.pop_front() {
                 let offer = state.offers.iter().find(|offer| offer.row == ask.row);
                 let names = |file| NameLen::of(ask.len, file, Average::FINEST);
-                let basis = offer.map(|offer| (offer.file.clone(), names(offer.sizes.file)));
+                let basis = offer.and_then(|offer| Some((offer.open()?.file(), names(offer.sizes.file))));
                 return Some(FineJob { ask, basis });
             }
             state = self.wait(state);

@@ -45,7 +45,7 @@ pub(super) enum Cheaper {
 impl Rates {
     /// Which way is cheaper.
     pub(super) fn cheaper(&self) -> Cheaper {
-        if self.missed.is_some_and(|missed| missed > GAIN) {
+        if self.is_hopeless() {
             return Cheaper::Whole;
         }
         let worth = self.worth();
@@ -54,6 +54,11 @@ impl Rates {
             None if self.whole_min < worth => Cheaper::Open,
             _ => Cheaper::Whole,
         }
+    }
+
+    /// Whether too little of what is looked for is there.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.missed.is_some_and(|missed| missed > GAIN)
     }
 
     /// Faster than this, whole files are cheaper.

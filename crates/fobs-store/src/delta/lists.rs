@@ -17,6 +17,10 @@ pub(super) const PIECES_MAX: usize = 640 << 10;
 /// Most files whose lists are kept: more than a receiver offers at once.
 const LISTS_MAX: usize = 256;
 
+/// What a basis has is not supposed any more after this number of patches that were of no use: each cost a
+/// chunk's round trip.
+const MISTAKES_MAX: u32 = 8;
+
 /// Shared by the thread that takes messages and the one that reads files.
 #[derive(Debug, Clone)]
 pub struct Lists(Arc<Shared>);
@@ -48,6 +52,8 @@ pub(super) struct Kept {
     /// The first row that has not been passed.
     pub(super) from_row: u64,
     closed: bool,
+    /// Patches that were of no use.
+    mistakes: u32,
 }
 
 #[derive(Debug)]
@@ -122,6 +128,7 @@ impl Lists {
             asks: Asks::default(),
             from_row: 0,
             closed: false,
+            mistakes: 0,
         };
         Lists(Arc::new(Shared {
             state: Mutex::new(state),
@@ -187,6 +194,29 @@ impl Lists {
         }
         self.0.changed.notify_all();
         Ok(())
+    }
+
+    /// A patch was of no use.
+    pub fn was_mistaken(&self) {
+        let mut state = self.lock();
+        state.mistakes = state.mistakes.saturating_add(1);
+    }
+
+    /// Whether what is not listed is supposed no more.
+    pub(super) fn is_mistaken(&self) -> bool {
+        self.lock().mistakes >= MISTAKES_MAX
+    }
+
+    /// Whether the session is over.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// How far the sender is in a file whose list it does not use.
+    pub(super) fn is_at(&self, row: u64, position: u64) {
+        if let Some(list) = self.lock().lists.iter_mut().find(|list| list.row == row) {
+            list.position = position;
+        }
     }
 
     /// Ends every wait: the session is over.

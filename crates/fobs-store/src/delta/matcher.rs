@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::lists::{Coverage, Lists};
 use super::names::NameKey;
-use super::patch::PatchBuilder;
+use super::patch::{Earlier, PatchBuilder};
 use super::pays::{Passed, Pays, Way};
 use super::scout::{Made, Means, Scout, Span};
 use crate::chunk::CHUNK_DATA_MAX;
 use crate::tree_hash::GROUP;
+use fobs_model::deltas::Because;
 
 /// How much of the basis must be listed ahead of the place that is looked at, bytes: what moved towards the
 /// front by more is sent once more.
@@ -30,19 +31,50 @@ pub(crate) struct Matcher {
     size: u64,
     /// None before the list has begun, and once nothing more is looked for.
     scout: Option<Scout>,
-    over: bool,
+    known: Known,
+    /// Why nothing more is looked for.
+    over: Option<Because>,
+}
+
+/// What a sender knows of a basis beside its list.
+#[derive(Debug, Clone)]
+pub(crate) enum Known {
+    /// Nothing.
+    Nothing,
+    /// It has size and time of the file, so it is supposed to be that, and is not listed.
+    Supposed,
+    /// The sender has a file that is supposed to be the same.
+    Earlier(Earlier),
 }
 
 impl Matcher {
     /// For the file of a row, of `size` bytes.
-    pub(crate) fn new((row, size): (u64, u64), (key, lists, pays): (NameKey, Lists, Pays)) -> Matcher {
-        Matcher { means: Means { row, key, lists, pays }, size, scout: None, over: false }
+    pub(crate) fn new(
+        (row, size): (u64, u64),
+        (key, lists, pays): (NameKey, Lists, Pays),
+        known: Known,
+    ) -> Matcher {
+        Matcher { means: Means { row, key, lists, pays }, size, scout: None, known, over: None }
+    }
+
+    /// What is still taken for known: nothing once that was often wrong.
+    fn known(&mut self) -> &Known {
+        if !matches!(self.known, Known::Nothing) && self.means.lists.is_mistaken() {
+            if matches!(self.known, Known::Supposed) {
+                self.give_up(Because::Hopeless);
+            }
+            self.known = Known::Nothing;
+        }
+        &self.known
     }
 
     /// Whether what a chunk's data is made of is known that begins at `from` in the file; waits until `end`,
     /// if given.
     pub(crate) fn coverage(&mut self, file: impl AsFd, from: u64, end: Option<Instant>) -> Coverage {
         loop {
+            if !matches!(self.known(), Known::Nothing) {
+                return if self.means.lists.is_closed() { Coverage::Broken } else { Coverage::Complete };
+            }
             let now = Instant::now();
             let is_enough = match (self.way(now), self.means.lists.coverage(self.means.row)) {
                 (_, Coverage::Broken) => return Coverage::Broken,
@@ -93,6 +125,9 @@ impl Matcher {
 
     /// How much of `most` bytes is to be read at once.
     pub(crate) fn room(&self, most: usize) -> usize {
+        if !matches!(self.known, Known::Nothing) {
+            return most;
+        }
         match self.way(Instant::now()) {
             Way::Trial(room) => usize::try_from(room.max(GROUP)).unwrap_or(most).min(most),
             Way::Delta | Way::Whole => most,
@@ -105,7 +140,7 @@ impl Matcher {
     }
 
     fn way(&self, now: Instant) -> Way {
-        if self.over {
+        if self.over.is_some() {
             return Way::Whole;
         }
         if let Some(listed) = self.means.lists.listed(self.means.row) {
@@ -116,6 +151,16 @@ impl Matcher {
 
     /// Says what `len` bytes of the file from `at` on are made of, which are the next of a chunk's data.
     pub(crate) fn cover(&mut self, at: u64, len: usize, to: &mut PatchBuilder) {
+        let (row, more) = (self.means.row, len as u32);
+        match self.known().clone() {
+            Known::Nothing => {}
+            Known::Supposed => return to.suppose(row, at, more),
+            Known::Earlier(earlier) => {
+                // Lists come all the same, and what is behind is forgotten.
+                self.means.lists.is_at(row, at);
+                return to.differ(row, at, more, &earlier);
+            }
+        }
         match self.way(Instant::now()) {
             Way::Delta => to.looks(),
             Way::Trial(_) => {
@@ -123,13 +168,14 @@ impl Matcher {
                 return to.tried(len);
             }
             Way::Whole => {
-                self.give_up();
-                return to.new_bytes(len);
+                let because = self.over.unwrap_or_else(|| self.means.pays.why_whole());
+                self.give_up(because);
+                return to.new_bytes(len, because);
             }
         }
         if at >= HOPE && self.scout.as_ref().is_some_and(|scout| scout.found == 0) {
-            self.give_up();
-            return to.new_bytes(len);
+            self.give_up(Because::Hopeless);
+            return to.new_bytes(len, Because::Hopeless);
         }
         let (mut at, end) = (at, at + len as u64);
         while at < end {
@@ -147,15 +193,15 @@ impl Matcher {
             let more = (until - at) as u32;
             match from {
                 Some(from) => to.copy(self.means.row, from, more),
-                None => to.new_bytes(more as usize),
+                None => to.new_bytes(more as usize, Because::New),
             }
             at = until;
         }
     }
 
-    fn give_up(&mut self) {
-        if !self.over {
-            self.over = true;
+    fn give_up(&mut self, because: Because) {
+        if self.over.is_none() {
+            self.over = Some(because);
             self.scout = None;
             self.pass();
         }

@@ -21,7 +21,9 @@ mod patch;
 mod pays;
 mod pieces;
 mod questions;
+mod readable;
 mod scout;
+mod sparse;
 mod table;
 
 pub use answers::{FineJob, FinePieces};
@@ -34,15 +36,16 @@ pub use names::MISLEADING;
 pub use names::{NameKey, NameLen, PieceName};
 pub use offers::{BasisJob, Offers, Segment};
 pub use pays::{Arrival, Follows, Pays};
+pub(crate) use readable::Readable;
 
 #[cfg(any(test, feature = "testing"))]
 pub use patch::apply_any;
 
-pub(crate) use basis::basis_at;
+pub(crate) use basis::{basis_at, basis_in_place};
 pub(crate) use lists::Coverage;
-pub(crate) use matcher::Matcher;
-pub(crate) use offers::Sizes;
-pub(crate) use patch::{PatchBuilder, apply};
+pub(crate) use matcher::{Known, Matcher};
+pub(crate) use offers::{Basis, Held};
+pub(crate) use patch::{Copied, Counts, Earlier, PatchBuilder, apply};
 
 /// Smallest file, at both ends, of which a delta is made, bytes: a smaller one leaves as fast as the list of
 /// its pieces would come.

@@ -9,14 +9,19 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::asks::FineAsk;
+use super::basis::basis_in_place;
 use super::cut::Average;
 use super::list::SegmentWriter;
 use super::lists::{ListPart, PIECES_MAX};
 use super::names::{NameKey, NameLen};
 use super::pieces::Pieces;
+use super::readable::Readable;
+use crate::view::View;
+use fobs_model::deltas::Origin;
 
-/// Most files that are offered and not stored, one descriptor each. At the bound the survey waits.
-const OFFERS_MAX: usize = 64;
+/// Most files that are offered and not stored, and those of them that are open. At a bound the survey waits.
+const OFFERS_MAX: usize = 1024;
+const OPEN_MAX: usize = 64;
 /// Most pieces that are listed of what is not stored yet. At the bound the list waits for the files.
 const AHEAD_MAX: u64 = PIECES_MAX as u64 / 2;
 /// A file is listed no further once this is stored in its place, bytes, and nothing of it came from there.
@@ -34,6 +39,8 @@ pub struct Offers(Arc<Shared>);
 struct Shared {
     state: Mutex<Offered>,
     changed: Condvar,
+    /// Where files are opened.
+    view: Mutex<Option<View>>,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +63,8 @@ pub(super) struct Offer {
     pub(super) row: u64,
     /// Path within the transfer of what is to come.
     path: Vec<u8>,
-    pub(super) file: Arc<OwnedFd>,
+    held: Held,
+    origin: Origin,
     average: Average,
     /// How long it is, and what is to come, bytes.
     pub(super) sizes: Sizes,
@@ -71,9 +79,37 @@ pub(super) struct Offer {
 
 /// How long a basis is, and the file that is to be made of it, bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    pub(crate) basis: u64,
-    pub(crate) file: u64,
+pub(super) struct Sizes {
+    pub(super) basis: u64,
+    pub(super) file: u64,
+}
+
+/// What a delta is made of.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    pub(crate) held: Held,
+    pub(crate) size: u64,
+    pub(crate) origin: Origin,
+}
+
+/// How it is held.
+#[derive(Debug, Clone)]
+pub(crate) enum Held {
+    /// Open: it is listed.
+    Open(Readable),
+    /// By its path below the destination's top directory, where it is opened once it is needed: it is
+    /// supposed to be the file, and not listed.
+    Named(Vec<u8>),
+}
+
+impl Offer {
+    /// As it is open; none where it is not.
+    pub(super) fn open(&self) -> Option<&Readable> {
+        match &self.held {
+            Held::Open(file) => Some(file),
+            Held::Named(_) => None,
+        }
+    }
 }
 
 /// A basis to list.
@@ -101,6 +137,14 @@ pub struct Segment {
     pub last: bool,
 }
 
+impl Offered {
+    /// Whether the next offer has to wait.
+    fn is_full(&self) -> bool {
+        let open = self.offers.iter().filter(|offer| offer.open().is_some()).count();
+        open >= OPEN_MAX || self.offers.len() >= OFFERS_MAX
+    }
+}
+
 impl Segment {
     /// As the sender takes it.
     pub fn part_of(&self, row: u64) -> ListPart<'_> {
@@ -112,7 +156,7 @@ impl Segment {
 impl Offers {
     /// Whether the next offer waits until something is stored.
     pub fn are_full(&self) -> bool {
-        self.lock().offers.len() >= OFFERS_MAX
+        self.lock().is_full()
     }
 
     /// Offers what stands where the file of a row is to come, in the order of the rows. Waits while too much
@@ -121,20 +165,23 @@ impl Offers {
         &self,
         row: u64,
         path: &[u8],
-        (file, sizes): (OwnedFd, Sizes),
+        (basis, file_size): (Basis, u64),
         stop: &dyn Fn() -> bool,
     ) -> bool {
+        let Basis { held, size, origin } = basis;
+        let sizes = Sizes { basis: size, file: file_size };
         let mut state = self.lock();
-        while state.offers.len() >= OFFERS_MAX && !state.closed && !stop() {
+        while state.is_full() && !state.closed && !stop() {
             state = self.wait(state);
         }
-        if state.closed || state.offers.len() >= OFFERS_MAX {
+        if state.closed || state.is_full() {
             return false;
         }
         state.offers.push_back(Offer {
             row,
             path: path.to_vec(),
-            file: Arc::new(file),
+            held,
+            origin,
             average: Average::of_file(sizes.basis),
             sizes,
             asked: 0,
@@ -174,10 +221,11 @@ impl Offers {
                 return None;
             }
             let listed_to = state.listed_to;
-            if let Some(offer) = state.offers.iter().find(|offer| offer.row >= listed_to) {
-                let Offer { row, average, sizes, .. } = *offer;
+            let open = |offer: &Offer| Some((offer.row, offer.average, offer.sizes, offer.open()?.file()));
+            let mut left = state.offers.iter().filter(|offer| offer.row >= listed_to);
+            if let Some((row, average, sizes, file)) = left.find_map(open) {
                 let names = NameLen::of(sizes.basis, sizes.file, average);
-                let job = BasisJob { row, average, names, file: offer.file.clone() };
+                let job = BasisJob { row, average, names, file };
                 state.listed_to = job.row + 1;
                 return Some(job);
             }
@@ -188,17 +236,45 @@ impl Offers {
         }
     }
 
-    /// What was offered for a row.
-    pub(crate) fn basis(&self, row: u64) -> Option<Arc<OwnedFd>> {
-        let state = self.lock();
-        state.offers.iter().find(|offer| offer.row == row).map(|offer| offer.file.clone())
+    /// Where what is held by its path is opened.
+    pub(crate) fn look_in(&self, view: View) {
+        *self.0.view.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
     }
 
-    /// Adds to how much of the basis of a row was used.
-    pub(crate) fn used(&self, row: u64, bytes: u64) {
+    /// What was offered for a row.
+    pub(crate) fn basis(&self, row: u64) -> Option<Readable> {
+        let held = self.lock().offers.iter().find(|offer| offer.row == row).map(|it| it.held.clone())?;
+        let place = match held {
+            Held::Open(file) => return Some(file),
+            Held::Named(place) => place,
+        };
+        let mut view = self.0.view.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = view.as_mut()?;
+        let (file, size) = basis_in_place(view, &place, 1)?;
+        let file = Readable::of(view, &place, (file, size));
+        if let Some(offer) = self.lock().offers.iter_mut().find(|offer| offer.row == row) {
+            offer.held = Held::Open(file.clone());
+        }
+        Some(file)
+    }
+
+    /// Whether what comes under a path may share blocks with its basis, so that none are to be reserved.
+    pub(crate) fn may_share(&self, path: &[u8]) -> bool {
+        let state = self.lock();
+        let offer = state.offers.iter().find(|offer| offer.path == path);
+        offer.is_some_and(|offer| offer.open().is_none_or(Readable::shares))
+    }
+
+    /// Adds to how much of the basis of a row was used; which one it is.
+    pub(crate) fn used(&self, row: u64, bytes: u64) -> Origin {
         let mut state = self.lock();
-        if let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == row) {
-            offer.used += bytes;
+        match state.offers.iter_mut().find(|offer| offer.row == row) {
+            Some(offer) => {
+                offer.used += bytes;
+                offer.origin
+            }
+            // It ended meanwhile.
+            None => Origin::SameName,
         }
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rustix::io::{Errno, pread};
 use serde::{Deserialize, Serialize};
 
+use super::sparse::{apply_to, differences};
 use crate::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, RECORDS_MAX};
+use fobs_model::deltas::{Because, Literal};
 
 /// The length of the instructions, in front of them, bytes.
 const HEAD: usize = 4;
@@ -25,22 +27,49 @@ enum Step {
     Copy { from: u64, len: u32 },
     /// From here on another basis counts: that of this row.
     Basis { row: u64 },
+    /// These bytes of the basis, but for the differences in the next `bytes` of the patch.
+    Differ { from: u64, len: u32, bytes: u32 },
 }
+
+/// The sender's own copy of a basis.
+pub(crate) type Earlier = Arc<OwnedFd>;
 
 /// Collects what a chunk's data is made of.
 #[derive(Debug, Default)]
 pub(crate) struct PatchBuilder {
     steps: Vec<Step>,
     row: Option<u64>,
+    /// Of the steps that are [`Step::Differ`], in their order.
+    earlier: Vec<Earlier>,
     copied: u64,
+    literal: Literal,
     looked: bool,
+    supposed: bool,
     tried: u64,
+}
+
+/// What is measured of a chunk that is made.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Whether anything was looked for in it.
+    pub(crate) looked: bool,
+    /// Whether it was supposed of anything that the receiver has it.
+    pub(crate) supposed: bool,
+    /// Bytes that are sent to see how fast that is.
+    pub(crate) tried: u64,
+    /// What is sent, by the reason.
+    pub(crate) literal: Literal,
 }
 
 impl PatchBuilder {
     pub(crate) fn clear(&mut self) {
         self.steps.clear();
-        (self.row, self.copied, self.looked, self.tried) = (None, 0, false, 0);
+        self.earlier.clear();
+        *self = PatchBuilder {
+            steps: std::mem::take(&mut self.steps),
+            earlier: std::mem::take(&mut self.earlier),
+            ..PatchBuilder::default()
+        };
     }
 
     /// What is next is looked for.
@@ -51,16 +80,23 @@ impl PatchBuilder {
     /// The next `len` bytes are sent to see how fast that is.
     pub(crate) fn tried(&mut self, len: usize) {
         self.tried += len as u64;
-        self.new_bytes(len);
+        self.new_bytes(len, Because::Trial);
     }
 
-    /// Whether anything was looked for, and the bytes that were sent to see how fast that is.
-    pub(crate) fn measured(&self) -> (bool, u64) {
-        (self.looked, self.tried)
+    /// What was counted.
+    pub(crate) fn counts(&self) -> Counts {
+        let PatchBuilder { looked, supposed, tried, literal, .. } = *self;
+        Counts { looked, supposed, tried, literal }
     }
 
-    /// The next `len` bytes of the data are new.
-    pub(crate) fn new_bytes(&mut self, len: usize) {
+    /// The chunk leaves whole: what could have been copied is sent too.
+    pub(crate) fn leaves_whole(&mut self) {
+        self.literal.add(Because::New, std::mem::take(&mut self.copied));
+    }
+
+    /// The next `len` bytes of the data are sent, for this reason.
+    pub(crate) fn new_bytes(&mut self, len: usize, because: Because) {
+        self.literal.add(because, len as u64);
         // At most a chunk's data.
         let more = len as u32;
         match self.steps.last_mut() {
@@ -73,14 +109,74 @@ impl PatchBuilder {
     /// The next `more` bytes of the data are those of a basis at `at`.
     pub(crate) fn copy(&mut self, row: u64, at: u64, more: u32) {
         self.copied += u64::from(more);
-        if self.row != Some(row) {
-            self.row = Some(row);
-            self.steps.push(Step::Basis { row });
-        }
+        self.of_row(row);
         match self.steps.last_mut() {
             Some(Step::Copy { from, len }) if *from + u64::from(*len) == at => *len += more,
             _ => self.steps.push(Step::Copy { from: at, len: more }),
         }
+    }
+
+    /// Likewise, as is supposed because of size and time alone.
+    pub(crate) fn suppose(&mut self, row: u64, at: u64, more: u32) {
+        self.supposed = true;
+        self.copy(row, at, more);
+    }
+
+    /// The next `len` bytes of the data are those of a basis at `at`, but for what differs from the sender's
+    /// own copy of it.
+    pub(crate) fn differ(&mut self, row: u64, at: u64, len: u32, earlier: &Earlier) {
+        self.supposed = true;
+        self.of_row(row);
+        self.steps.push(Step::Differ { from: at, len, bytes: 0 });
+        self.earlier.push(earlier.clone());
+    }
+
+    fn of_row(&mut self, row: u64) {
+        if self.row != Some(row) {
+            self.row = Some(row);
+            self.steps.push(Step::Basis { row });
+        }
+    }
+
+    /// Whether it has differences, which zstd makes much shorter.
+    pub(crate) fn has_differences(&self) -> bool {
+        !self.earlier.is_empty()
+    }
+
+    /// Finds what differs from earlier copies: the differences of each, and the steps for the chunk's `data`.
+    fn compared(&mut self, data: &[u8]) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        let (mut at, mut earlier) = (0, self.earlier.drain(..));
+        let mut old = Vec::new();
+        for step in &mut self.steps {
+            match step {
+                Step::New { len } | Step::Copy { len, .. } => at += *len as usize,
+                Step::Basis { .. } => {}
+                Step::Differ { from, len, bytes } => {
+                    let new = &data[at..at + *len as usize];
+                    at += new.len();
+                    old.resize(new.len(), 0);
+                    let file = earlier.next();
+                    let is_read = file.is_some_and(|file| read(&file, &mut old, *from).is_ok());
+                    let most = new.len() - new.len() / GAIN_DIVISOR;
+                    match is_read.then(|| differences(&old, new, most)).flatten() {
+                        Some(differences) => {
+                            // At most a chunk's data.
+                            *bytes = differences.len() as u32;
+                            let sent = (differences.len() as u64).min(new.len() as u64);
+                            self.copied += new.len() as u64 - sent;
+                            self.literal.add(Because::New, sent);
+                            found.push(differences);
+                        }
+                        None => {
+                            self.literal.add(Because::New, new.len() as u64);
+                            *step = Step::New { len: new.len() as u32 };
+                        }
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Bytes that a basis has.
@@ -89,7 +185,8 @@ impl PatchBuilder {
     }
 
     /// The body as a patch, if that is shorter by enough.
-    pub(crate) fn build(&self, data: &[u8], records: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn build(&mut self, data: &[u8], records: &[u8]) -> Option<Vec<u8>> {
+        let differing = self.compared(data);
         if self.copied == 0 || self.steps.len() > STEPS_MAX {
             return None;
         }
@@ -97,7 +194,12 @@ impl PatchBuilder {
         for step in &self.steps {
             postcard::to_io(step, &mut steps).expect("writing to a Vec does not fail");
         }
-        let new = data.len() - usize::try_from(self.copied).unwrap_or(0).min(data.len());
+        let new = self.steps.iter().map(|step| match *step {
+            Step::New { len } => len as usize,
+            Step::Differ { bytes, .. } => bytes as usize,
+            Step::Copy { .. } | Step::Basis { .. } => 0,
+        });
+        let new: usize = new.sum();
         let (len, whole) = (HEAD + steps.len() + new + records.len(), data.len() + records.len());
         if len > whole - whole / GAIN_DIVISOR {
             return None;
@@ -106,7 +208,7 @@ impl PatchBuilder {
         // At most a chunk.
         body.extend_from_slice(&(steps.len() as u32).to_le_bytes());
         body.append(&mut steps);
-        let mut at = 0;
+        let (mut at, mut differing) = (0, differing.iter());
         for step in &self.steps {
             match *step {
                 Step::New { len } => {
@@ -114,6 +216,10 @@ impl PatchBuilder {
                     at += len as usize;
                 }
                 Step::Copy { len, .. } => at += len as usize,
+                Step::Differ { len, .. } => {
+                    body.extend(differing.next().into_iter().flatten());
+                    at += len as usize;
+                }
                 Step::Basis { .. } => {}
             }
         }
@@ -121,6 +227,22 @@ impl PatchBuilder {
         Some(body)
     }
 }
+
+/// What of a chunk's data came from a basis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// Which basis, and from where in it.
+    pub(crate) row: u64,
+    pub(crate) from: u64,
+    /// Where in the chunk's data, and how much of it is as it is there.
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+    /// Bytes that were not sent.
+    pub(crate) matched: u64,
+}
+
+const OF_NONE: &str = "a patch copies of no file";
+const TOO_LITTLE: &str = "a patch has less data than declared";
 
 /// Splits a patch from a peer into its instructions, its new bytes and its records.
 fn split(body: &[u8], records_len: usize) -> Result<[&[u8]; 3], &'static str> {
@@ -133,7 +255,7 @@ fn split(body: &[u8], records_len: usize) -> Result<[&[u8]; 3], &'static str> {
 }
 
 /// Makes a body of `data_len` and `records_len` bytes, both within a chunk's bounds, of a patch. `basis`
-/// gives what was offered for a row. Returns how many bytes came from which.
+/// gives what was offered for a row. Returns what came from which.
 ///
 /// # Errors
 /// The patch breaks a rule, or the basis is not what it was.
@@ -142,14 +264,15 @@ pub(crate) fn apply(
     (data_len, records_len): (usize, usize),
     body: &mut Vec<u8>,
     basis: &dyn Fn(u64) -> Option<Arc<OwnedFd>>,
-) -> Result<Vec<(u64, u64)>, &'static str> {
+) -> Result<Vec<Copied>, &'static str> {
     debug_assert!(data_len <= CHUNK_DATA_MAX && records_len <= RECORDS_MAX && patch.len() <= CHUNK_LEN_MAX);
     let [mut steps, mut new, records] = split(patch, records_len)?;
     if body.len() < data_len + records_len {
         body.resize(data_len + records_len, 0);
     }
     let (mut open, mut at, mut count) = (None, 0, 0);
-    let mut copied: Vec<(u64, u64)> = Vec::new();
+    let mut copied: Vec<Copied> = Vec::new();
+    let mut row = 0;
     while !steps.is_empty() {
         let (step, rest) = postcard::take_from_bytes::<Step>(steps).map_err(|_| "a patch cannot be read")?;
         steps = rest;
@@ -158,24 +281,31 @@ pub(crate) fn apply(
             return Err("a patch has more instructions than a chunk needs");
         }
         let len = match step {
-            Step::New { len } | Step::Copy { len, .. } => len as usize,
-            Step::Basis { row } => {
-                open = Some(basis(row).ok_or("a patch is of a file that was not offered")?);
-                copied.push((row, 0));
+            Step::New { len } | Step::Copy { len, .. } | Step::Differ { len, .. } => len as usize,
+            Step::Basis { row: of } => {
+                open = Some(basis(of).ok_or("a patch is of a file that was not offered")?);
+                row = of;
                 continue;
             }
         };
         let room = body[..data_len].get_mut(at..at + len).ok_or("a patch makes more data than declared")?;
+        let place = at;
         at += len;
         match step {
             Step::Copy { from, .. } => {
-                let (file, (_, bytes)) =
-                    open.as_ref().zip(copied.last_mut()).ok_or("a patch copies of no file")?;
-                read(file, room, from)?;
-                *bytes += len as u64;
+                read(open.as_ref().ok_or(OF_NONE)?, room, from)?;
+                copied.push(Copied { row, from, at: place, len, matched: len as u64 });
+            }
+            Step::Differ { from, bytes, .. } => {
+                read(open.as_ref().ok_or(OF_NONE)?, room, from)?;
+                let (now, after) = new.split_at_checked(bytes as usize).ok_or(TOO_LITTLE)?;
+                apply_to(room, now)?;
+                new = after;
+                let matched = (len as u64).saturating_sub(u64::from(bytes));
+                copied.push(Copied { row, from, at: place, len: 0, matched });
             }
             _ => {
-                let (now, after) = new.split_at_checked(len).ok_or("a patch has less data than declared")?;
+                let (now, after) = new.split_at_checked(len).ok_or(TOO_LITTLE)?;
                 room.copy_from_slice(now);
                 new = after;
             }
@@ -197,7 +327,7 @@ pub fn apply_any(patch: &[u8], lengths: (usize, usize), basis: OwnedFd) -> Resul
     let basis = Arc::new(basis);
     let of_row = |row| (row == 0).then(|| basis.clone());
     let copied = apply(patch, lengths, &mut Vec::new(), &of_row)?;
-    Ok(copied.iter().map(|(_, bytes)| bytes).sum())
+    Ok(copied.iter().map(|copied| copied.matched).sum())
 }
 
 fn read(file: &OwnedFd, mut room: &mut [u8], mut from: u64) -> Result<(), &'static str> {

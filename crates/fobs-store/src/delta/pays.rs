@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::choice::{Cheaper, GROWTH_MAX, Pace, Rates};
 use crate::tree_hash::GROUP;
+use fobs_model::deltas::Because;
 use fobs_model::options::sync::Delta;
 
 /// Bytes that are looked at, listed or sent before a rate or a share means something.
@@ -273,6 +274,11 @@ impl Pays {
     /// Which way a file goes from here.
     pub(crate) fn way(&self, now: Instant) -> Way {
         if self.0.when == Delta::Auto { self.state().way(now) } else { Way::Delta }
+    }
+
+    /// Why files go whole, where they do.
+    pub(super) fn why_whole(&self) -> Because {
+        if self.state().rates().is_hopeless() { Because::Hopeless } else { Because::Faster }
     }
 
     fn state(&self) -> MutexGuard<'_, Findings> {

@@ -11,6 +11,7 @@ use super::cut::cut;
 use super::*;
 use crate::chunk::{CHUNK_DATA_MAX, RECORDS_MAX};
 use fobs_model::budget::MemoryBudget;
+use fobs_model::deltas::{Because, Origin};
 
 fn content(len: usize, seed: u64) -> Vec<u8> {
     let mut data = vec![0; len];
@@ -197,8 +198,10 @@ fn a_question_that_cannot_leave_is_answered_by_nothing() {
 #[test]
 fn a_peer_asks_no_more_than_may_be() {
     let offers = Offers::default();
-    let basis = || tempfile::tempfile().expect("a file").into();
-    assert!(offers.offer(4, b"f", (basis(), Sizes { basis: 1 << 20, file: 1 << 20 }), &|| false));
+    let file = tempfile::tempfile().expect("a file");
+    let held = Held::Open(Readable::shared_with_others(file.into()));
+    let basis = Basis { held, size: 1 << 20, origin: Origin::SameName };
+    assert!(offers.offer(4, b"f", (basis, 1 << 20), &|| false));
     let ask = |row, len| offers.ask(FineAsk { row, from: 1 << 40, len });
     assert!(ask(4, 0).is_err() && ask(4, 5 << 20).is_err(), "no such length");
     assert_eq!(ask(4, 4 << 20), Ok(()));
@@ -237,7 +240,7 @@ fn names_are_long_enough_for_what_is_compared() {
 /// A patch of `data`, of which the basis has all but the first 100 bytes.
 fn patch_of(data: &[u8], records: &[u8]) -> Vec<u8> {
     let mut builder = PatchBuilder::default();
-    builder.new_bytes(100);
+    builder.new_bytes(100, Because::New);
     builder.copy(7, 100, data.len() as u32 - 100);
     builder.build(data, records).expect("it is shorter")
 }
@@ -251,7 +254,9 @@ fn a_patch_makes_what_it_was_made_of() {
     let mut body = Vec::new();
     let of_seven = |row| (row == 7).then(|| basis.clone());
     let copied = apply(&patch, (data.len(), records.len()), &mut body, &of_seven);
-    assert_eq!(copied, Ok(vec![(7, data.len() as u64 - 100)]));
+    let len = data.len() - 100;
+    let expected = Copied { row: 7, from: 100, at: 100, len, matched: len as u64 };
+    assert_eq!(copied, Ok(vec![expected]));
     assert_eq!(body, [&data[..], &records].concat());
     assert!(apply(&patch, (data.len(), records.len()), &mut body, &|_| None).is_err(), "not offered");
     for (data_len, records_len) in [(data.len() - 1, 300), (data.len() + 1, 300), (data.len(), 301)] {

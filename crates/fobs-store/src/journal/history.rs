@@ -168,6 +168,12 @@ impl History {
         History { past, view }
     }
 
+    /// Where an earlier run left a part of the file that was to come to a place.
+    pub(crate) fn unfinished(&self, place: &[u8]) -> Option<Vec<u8>> {
+        let current = self.past.current.as_ref().filter(|current| current.place == place)?;
+        temporary_path(&current.place, &self.past.suffix).ok()
+    }
+
     /// How far the source file of `path`, within the transfer, is stored. Looks at the destination where the
     /// journal knows the path; an error there counts as nothing stored.
     pub fn lookup(&mut self, path: &[u8], identity: &Identity) -> Held {

@@ -1,6 +1,7 @@
 //! What the journal learns of a transfer, after each chunk and at an early end, and what it knew before.
 
 use super::*;
+use crate::journal::{NotKept, PartialFile};
 
 impl Sink {
     /// Records what is stored.
@@ -64,6 +65,25 @@ impl Sink {
         }
         let Target::Tree(tree) = &mut self.target else { return None };
         tree.take_journal().and_then(Journal::suspend)
+    }
+}
+
+impl CurrentFile {
+    /// As the journal records it; `None` while there is nothing to record.
+    pub(super) fn partial(&self) -> Option<PartialFile<'_>> {
+        let Storing::File(placing) = &self.storing else { return None };
+        if !placing.is_found_again {
+            return None;
+        }
+        Some(PartialFile {
+            path: &self.path,
+            place: &placing.place,
+            fingerprint: self.fingerprint?,
+            file: placing.file.file(),
+            directory: placing.file.directory(),
+            len: self.tree.len(),
+            stack: self.tree.stack()?,
+        })
     }
 }
 

@@ -3,10 +3,12 @@
 use std::time::Instant;
 
 use super::Source;
+use super::earlier::EarlierFiles;
 use super::surveyed::broken;
-use crate::delta::{Coverage, FILE_MIN, Lists, Matcher, NameKey, Pays};
+use crate::delta::{Coverage, FILE_MIN, Known, Lists, Matcher, NameKey, Pays};
 use crate::input::Input;
 use crate::open_file::OpenFile;
+use crate::survey::Changes;
 use fobs_model::error::Result;
 
 /// What it finds out of the lists.
@@ -16,8 +18,19 @@ pub(super) struct Matching {
     pays: Pays,
     /// Rows that were decided.
     rows: u64,
-    /// The row of the entry that begins, if its basis is listed.
-    listed: Option<u64>,
+    /// The row of the entry that begins, and what the receiver has of it.
+    begins: Option<(u64, Has)>,
+    /// Where the sender's own copies of bases are, if it has any.
+    earlier: Option<EarlierFiles>,
+}
+
+/// What a receiver has of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Has {
+    /// Something, which it lists.
+    Pieces,
+    /// One of its size and time.
+    Supposed,
 }
 
 impl Matching {
@@ -29,23 +42,41 @@ impl Matching {
 impl Source {
     /// From now on finds in its files what the receiver lists.
     pub fn match_with(&mut self, lists: Lists, key: NameKey, pays: Pays) {
-        self.matching = Some(Matching { lists, key, pays, rows: 0, listed: None });
+        let earlier = self.earlier.take();
+        self.matching = Some(Matching { lists, key, pays, rows: 0, begins: None, earlier });
     }
 
-    /// A row was decided; whether the receiver lists what it has of it.
-    pub(super) fn note_row(&mut self, is_listed: bool) {
+    /// Of these files the sender has earlier versions, which the receiver may have too.
+    pub fn has_earlier(&mut self, earlier: EarlierFiles) {
+        self.earlier = Some(earlier);
+    }
+
+    /// A row was decided.
+    pub(super) fn note_row(&mut self, changes: Changes) {
         if let Some(matching) = &mut self.matching {
-            matching.listed = is_listed.then_some(matching.rows);
+            let has = match changes {
+                _ if changes.contains(Changes::SUPPOSED) => Some(Has::Supposed),
+                _ if changes.contains(Changes::LISTED) => Some(Has::Pieces),
+                _ => None,
+            };
+            matching.begins = has.map(|has| (matching.rows, has));
             matching.rows += 1;
         }
     }
 
     /// The file that begins, with what finds pieces in it.
     pub(super) fn matched(&self, mut file: OpenFile) -> OpenFile {
-        let row = self.matching.as_ref().and_then(|matching| Some((matching, matching.listed?)));
-        file.matcher = row
-            .filter(|_| file.size >= FILE_MIN)
-            .map(|(matching, row)| Matcher::new((row, file.size), matching.means()));
+        let Some(matching) = &self.matching else { return file };
+        let Some((row, has)) = matching.begins else { return file };
+        let known = match has {
+            Has::Supposed => Known::Supposed,
+            Has::Pieces if file.size < FILE_MIN => return file,
+            Has::Pieces => {
+                let earlier = matching.earlier.as_ref().and_then(|earlier| earlier.of(&file.path));
+                earlier.map_or(Known::Nothing, Known::Earlier)
+            }
+        };
+        file.matcher = Some(Matcher::new((row, file.size), matching.means(), known));
         file
     }
 }

@@ -21,6 +21,7 @@ impl Source {
             // The whole body leaves only where the patch fails: it is not worth the time to compress it.
             return (layout.encode(buf, body_len), Some(self.seal_patch(body, layout)));
         }
+        self.patch.leaves_whole();
         let compressed = self.compression.as_mut().and_then(|it| it.compress(&buf[..body_len]));
         let stored_len = match compressed {
             Some(compressed) => {
@@ -35,7 +36,16 @@ impl Source {
 
     fn seal_patch(&mut self, mut body: Vec<u8>, layout: Layout) -> Patch {
         let mut layout = Layout { form: Form::Patch, ..layout };
-        if let Some(compressed) = self.compression.as_mut().and_then(|it| it.compress(&body)) {
+        let compression = if self.compression.is_none() && self.patch.has_differences() {
+            if self.of_differences.is_none() {
+                // Without memory for it they are sent as they are.
+                self.of_differences = Compression::new().ok();
+            }
+            self.of_differences.as_mut()
+        } else {
+            self.compression.as_mut()
+        };
+        if let Some(compressed) = compression.and_then(|it| it.compress(&body)) {
             layout.encoding = Encoding::Zstd;
             body.clear();
             body.extend_from_slice(compressed);

@@ -9,6 +9,7 @@ use crate::walk::{Named, NamedLinks, Unusable, name_in_transfer};
 use crate::{FileDone, Item};
 use fobs_filter::path;
 use fobs_model::budget::MemoryBudget;
+use fobs_model::deltas::Literal;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
 use fobs_model::options::sync::SyncOptions;
@@ -64,6 +65,10 @@ pub struct FilledChunk {
     pub looked: bool,
     /// What of its data was read to see how fast data goes whole, bytes.
     pub tried: u64,
+    /// Whether it was supposed of anything in it that the receiver has it.
+    pub supposed: bool,
+    /// What of its data is sent, by the reason.
+    pub literal: Literal,
     /// With the final chunk: a sentence for the users of both ends.
     pub notice: Option<String>,
 }

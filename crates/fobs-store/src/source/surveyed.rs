@@ -140,7 +140,7 @@ impl Source {
 
     /// The entry, if any of it goes into the object.
     fn wanted(&mut self, (listed, choice): (Listed, Choice)) -> Result<Option<(Listed, Choice)>> {
-        self.note_row(choice.changes.contains(Changes::LISTED));
+        self.note_row(choice.changes);
         if choice.changes.is_reported(self.report) {
             let item = item(&listed.0, choice.changes);
             self.items_bytes +=

@@ -46,6 +46,9 @@ impl Changes {
     /// What stands where the file is to come is listed piece by piece (protocol 7.9).
     pub const LISTED: Changes = Changes(1 << 14);
 
+    /// What stands under another name is supposed to be the file, by size and time (protocol 7.9).
+    pub const SUPPOSED: Changes = Changes(1 << 13);
+
     /// Whether all of `changes` are among these.
     pub fn contains(self, changes: Changes) -> bool {
         self.0 & changes.0 == changes.0

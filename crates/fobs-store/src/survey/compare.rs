@@ -73,6 +73,8 @@ pub struct Compare {
     neighbours: Option<Neighbours>,
     /// The files of the destination, once one of them may have moved.
     moved: Option<Moved>,
+    /// What files have of which nothing stands under their name, bytes.
+    new_bytes: u64,
     /// Rows answered.
     rows: u64,
 }
@@ -101,6 +103,7 @@ impl Compare {
             offers: None,
             neighbours: None,
             moved: None,
+            new_bytes: 0,
             rows: 0,
         }
     }
@@ -134,7 +137,9 @@ impl Compare {
     /// what is there and replace it.
     pub fn offer(&mut self, sink: &mut Sink) {
         if self.terms == Terms::default() && self.view.is_some() {
-            self.offers = Some(sink.offer());
+            let offers = sink.offer();
+            self.view.iter().for_each(|view| offers.look_in(view.clone()));
+            self.offers = Some(offers);
         }
     }
 
@@ -175,11 +180,16 @@ impl Compare {
         }
         let Some(target) = &mut self.target else { return };
         target.delete_missing(report);
-        let Some(extraneous) = target.take_extraneous() else { return };
+        let Some(mut extraneous) = target.take_extraneous() else { return };
+        if self.moved.is_some() {
+            extraneous.is_source();
+        }
         match extraneous.when() {
             None => {}
-            Some(DeleteWhen::Before | DeleteWhen::During) => extraneous.carry_out(report),
-            Some(DeleteWhen::After) => {
+            Some(DeleteWhen::Before) => extraneous.carry_out(report),
+            // What new files may be made of stays until they are stored.
+            Some(DeleteWhen::During) if self.moved.is_none() => extraneous.carry_out(report),
+            Some(DeleteWhen::During | DeleteWhen::After) => {
                 *self.later.lock().unwrap_or_else(PoisonError::into_inner) = Some(extraneous);
             }
         }
@@ -266,8 +276,8 @@ impl Compare {
             Some(refusal) => refusal.into(),
             None => self.decided(row, ruling, stop),
         };
-        if self.is_offered(row, &choice.decision, stop) {
-            choice.changes.insert(Changes::LISTED);
+        if let Some(told) = self.offered(row, &choice.decision, stop) {
+            choice.changes.insert(told);
         }
         self.rows += 1;
         let left = self.target.as_mut().and_then(Target::take_left);

@@ -8,7 +8,9 @@ use crate::session::{preserved, sender_config, sending_of, time_until};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::{Location, Privileges, Remote, TransferOptions};
-use fobs_store::{Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path};
+use fobs_store::{
+    Base, EarlierFiles, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path,
+};
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {
@@ -105,16 +107,22 @@ pub(super) fn local_sources(sources: &[Location]) -> Result<LocalSources> {
 pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> Result<Source> {
     match sources {
         LocalSources::Stdin => Source::from_stream(Box::new(std::io::stdin()), options.compress),
-        LocalSources::Paths(paths) => Source::open(SourceSpec {
-            privileges: Privileges::OfTheUser,
-            base: Base::Ambient,
-            paths,
-            recursive: options.recursive || options.sync.as_ref().is_some_and(|sync| sync.enters()),
-            preserve: preserved(options.sync.as_deref(), options.preserve),
-            compress: options.compress,
-            sync: options.sync.clone(),
-            budget: MemoryBudget::default(),
-        }),
+        LocalSources::Paths(paths) => {
+            let mut source = Source::open(SourceSpec {
+                privileges: Privileges::OfTheUser,
+                base: Base::Ambient,
+                paths,
+                recursive: options.recursive || options.sync.as_ref().is_some_and(|sync| sync.enters()),
+                preserve: preserved(options.sync.as_deref(), options.preserve),
+                compress: options.compress,
+                sync: options.sync.clone(),
+                budget: MemoryBudget::default(),
+            })?;
+            if let Some(old) = options.sync.as_ref().and_then(|sync| sync.basis.as_deref()) {
+                source.has_earlier(EarlierFiles::at(old)?);
+            }
+            Ok(source)
+        }
     }
 }
 

@@ -253,8 +253,9 @@ pub const RUNNING: &[Row] = &[
     Row::switch("fuzzy", |it, on| it.sync.choices.fuzzy = on)
         .help("Make the delta of a new file of one beside it, of the same size and time or a similar name")
         .on(&[RSYNC.letter('y')]),
-    Row::switch("track-renames", |it, on| it.sync.choices.track_renames = on)
-        .help("Make a new file of one at the destination that has its size and time, wherever that is")
+    Row::switch("track-renames", |it, on| it.sync.track_renames = Some(on))
+        .help("Make a new file of one at the destination that has its size and time, wherever that is; a push with \
+               --delete does so by itself in trees of at most 100,000 names")
         .on(&[SYNC]),
     Row::switch("from0", |it, on| it.sync.from0 = on)
         .help("Lines of --files-from and of filter files end in a zero byte")

@@ -1,4 +1,5 @@
 use super::*;
+use fobs::deltas::{DeltaFigures, Literal, Matched};
 use fobs::event::OtherEntries;
 use serde_json::{Value, json};
 
@@ -65,6 +66,10 @@ fn done_has_every_figure() {
         bytes: 1,
         resumed_bytes: 3,
         matched_bytes: 15,
+        deltas: DeltaFigures {
+            matched: Matched { same_name: 16, unfinished: 17, elsewhere: 18, moved: 19, similar: 20 },
+            literal: Literal { new: 21, no_basis: 22, hopeless: 23, whole_is_faster: 24, trial: 25 },
+        },
         files: 2,
         others: OtherEntries { directories: 12, links: 13, devices: 14 },
         seconds: 3.5,
@@ -93,7 +98,10 @@ fn done_has_every_figure() {
     };
     let json = Json::new(Vec::new());
     json.finish(&Ok(summary), None).expect("a vector takes everything");
-    let expected = json!({"v": 1, "event": "done", "bytes": 1, "resumed_bytes": 3, "matched_bytes": 15, "files": 2, "directories": 12, "links": 13, "devices": 14, "seconds": 3.5, "seconds_total": 4.5,
+    let expected = json!({"v": 1, "event": "done", "bytes": 1, "resumed_bytes": 3, "matched_bytes": 15,
+        "deltas": {"matched": {"same_name": 16, "unfinished": 17, "elsewhere": 18, "moved": 19, "similar": 20},
+            "literal": {"new": 21, "no_basis": 22, "hopeless": 23, "whole_is_faster": 24, "trial": 25}},
+        "files": 2, "directories": 12, "links": 13, "devices": 14, "seconds": 3.5, "seconds_total": 4.5,
         "goodput_bps": 0.0, "packets_needed": 5, "packets_sent": 6, "waste": 0.2, "deadline_margin_s": -1.5, "rtt_ms_min": 7.5,
         "loss_rate": 0.25, "socket_drops": 8, "datagrams_rejected": 9, "packet_size": 1444, "cc": "auto", "transport": "udp", "streams": 3,
         "cipher": "AES-128-GCM", "root": "ab", "max_rss_bytes": 9, "cpu_seconds": 1.5, "cpu_seconds_peer": 2.5,

@@ -5,7 +5,6 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 use crate::at;
 use crate::at::{Links, open_beneath};
 use crate::beneath::kind;
-use crate::delta::FILE_MIN;
 use crate::view::View;
 use fobs_model::name::Component;
 use fobs_model::name::ours::{is_journal, suffix_in};
@@ -30,8 +29,8 @@ pub(super) struct InDirectory {
 }
 
 /// What is in a directory at a path below the destination's top; none where it cannot be read, or has more
-/// names than `most`.
-pub(super) fn files_of(view: &mut View, directory: &[u8], most: usize) -> Option<InDirectory> {
+/// names than `most`. Files have at least `least` bytes.
+pub(super) fn files_of(view: &mut View, directory: &[u8], most: usize, least: u64) -> Option<InDirectory> {
     let held = view.hold(directory).ok()?;
     let opened = open_beneath(&*held, b"", READ_DIRECTORY, Mode::empty(), Links::Refuse).ok()?;
     let mut found = InDirectory::default();
@@ -51,7 +50,7 @@ pub(super) fn files_of(view: &mut View, directory: &[u8], most: usize) -> Option
         };
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         match kind(&stat) {
-            FileType::RegularFile if size >= FILE_MIN => {
+            FileType::RegularFile if size >= least => {
                 found.files.push(Neighbour { name: name.to_vec(), size, mtime_s: stat.st_mtime });
             }
             FileType::Directory => found.directories.push(name.to_vec()),

@@ -7,11 +7,13 @@ use std::os::fd::OwnedFd;
 use super::Compare;
 use super::directory::{Neighbour, files_of};
 use super::moved::Moved;
-use crate::delta::{FILE_MIN, Sizes, basis_at};
-use crate::survey::choice::Decision;
+use crate::delta::{Basis, FILE_MIN, Held, Readable, basis_in_place};
+use crate::survey::choice::{Changes, Decision};
 use crate::survey::row::{Row, RowKind};
 use crate::view::View;
 use fobs_filter::path;
+use fobs_model::deltas::Origin;
+use fobs_model::options::sync::Renames;
 
 /// Most names of a directory that are compared: with more, none is similar.
 const NAMES_MAX: usize = 1000;
@@ -19,6 +21,14 @@ const NAMES_MAX: usize = 1000;
 /// as rsync counts.
 const EDITS_MAX: usize = 25;
 const SUFFIX_WEIGHT: usize = 10;
+/// Smallest file that is looked for under other names, bytes: what a row of it costs is about as much.
+const MOVED_MIN: u64 = 512;
+/// Most names of the destination that are looked at for such files; what lies behind them is sent.
+const MOVED_NAMES_MAX: usize = 1_000_000;
+/// Likewise where the user did not ask for it: a deletion looks at all of them too, and this many take less
+/// than a second. And what new files have before it is begun, bytes.
+const CHEAP_NAMES_MAX: usize = 100_000;
+const CHEAP_FROM: u64 = 1 << 20;
 
 /// The files of the directory that was looked at last.
 #[derive(Debug)]
@@ -28,42 +38,60 @@ pub(super) struct Neighbours {
 }
 
 impl Compare {
-    /// Offers a basis for what is to come, where there is one.
-    pub(super) fn is_offered(&mut self, row: &Row, decision: &Decision, stop: &dyn Fn() -> bool) -> bool {
+    /// Offers a basis for what is to come, where there is one; what the sender is told of it.
+    pub(super) fn offered(
+        &mut self,
+        row: &Row,
+        decision: &Decision,
+        stop: &dyn Fn() -> bool,
+    ) -> Option<Changes> {
         // What is continued in its place would be its own basis.
         let is_sent = matches!(decision, Decision::Send | Decision::Resume { check: false, .. });
-        if !is_sent || row.kind != RowKind::File || row.identity.size < FILE_MIN || self.offers.is_none() {
-            return false;
-        }
-        let basis = self.basis_of(row, stop);
-        let Some((offers, (file, basis))) = self.offers.as_ref().zip(basis) else { return false };
-        let sizes = Sizes { basis, file: row.identity.size };
-        offers.offer(self.rows, &row.path, (file, sizes), stop)
-    }
-
-    fn basis_of(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<(OwnedFd, u64)> {
-        let view = self.view.as_mut()?;
-        let own = basis_at(view, &row.path);
-        if own.is_some() {
-            return own;
-        }
-        let target = self.target.as_mut()?;
-        let other = target.basis_elsewhere(&row.path);
-        if other.is_some() {
-            return other;
-        }
-        if target.tracks_renames() {
-            let moved = self.moved.get_or_insert_with(|| Moved::look(view, &self.budget, stop));
-            let place = moved.of(&row.path, (row.identity.size, row.meta.mtime_s));
-            let basis = place.and_then(|place| basis_at(view, place));
-            if basis.is_some() {
-                return basis;
-            }
-        }
-        if !target.is_fuzzy() {
+        if !is_sent || row.kind != RowKind::File || row.identity.size < MOVED_MIN || self.offers.is_none() {
             return None;
         }
+        let basis = self.basis_of(row, stop)?;
+        let told = match basis.held {
+            Held::Open(_) => Changes::LISTED,
+            Held::Named(_) => Changes::SUPPOSED,
+        };
+        let offers = self.offers.as_ref()?;
+        offers.offer(self.rows, &row.path, (basis, row.identity.size), stop).then_some(told)
+    }
+
+    fn basis_of(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<Basis> {
+        let view = self.view.as_mut()?;
+        let is_long = row.identity.size >= FILE_MIN;
         let place = view.place(&row.path).into_owned();
+        if is_long && let Some(own) = basis_in_place(view, &place, FILE_MIN) {
+            return Some(open(view, &place, own, Origin::SameName));
+        }
+        let unfinished = self.history.as_ref().and_then(|history| history.unfinished(&place));
+        if is_long
+            && let Some(part) = unfinished
+            && let Some(left) = basis_in_place(view, &part, FILE_MIN)
+        {
+            return Some(open(view, &part, left, Origin::Unfinished));
+        }
+        let target = self.target.as_mut()?;
+        if is_long && let Some((file, size)) = target.basis_elsewhere(&row.path) {
+            let held = Held::Open(Readable::shared_with_others(file));
+            return Some(Basis { held, size, origin: Origin::Elsewhere });
+        }
+        let renames = target.renames();
+        self.new_bytes = self.new_bytes.saturating_add(row.identity.size);
+        if renames == Renames::All || renames == Renames::WhereCheap && self.new_bytes > CHEAP_FROM {
+            let most = if renames == Renames::All { MOVED_NAMES_MAX } else { CHEAP_NAMES_MAX };
+            let moved =
+                self.moved.get_or_insert_with(|| Moved::look(view, (most, MOVED_MIN), &self.budget, stop));
+            if let Some(place) = moved.of(view, row) {
+                let (held, size) = (Held::Named(place), row.identity.size);
+                return Some(Basis { held, size, origin: Origin::Moved });
+            }
+        }
+        if !target.is_fuzzy() || !is_long {
+            return None;
+        }
         let (directory, name) = path::split(&place);
         if self.neighbours.as_ref().is_none_or(|seen| seen.directory != directory) {
             self.neighbours = Some(Neighbours::of(view, directory));
@@ -73,17 +101,23 @@ impl Compare {
         let parent = path::split(&row.path).0;
         let beside = path::join(parent, &similar.name);
         // The one source that gets another name here has no directory within the transfer.
-        (view.place(&beside).as_ref() == path::join(directory, &similar.name))
-            .then(|| basis_at(view, &beside))?
+        let place = path::join(directory, &similar.name);
+        let similar = (view.place(&beside).as_ref() == place).then(|| basis_in_place(view, &place, FILE_MIN));
+        Some(open(view, &place, similar??, Origin::Similar))
     }
 }
 
 impl Neighbours {
     /// The files of a directory of which deltas are made; none where it cannot be read, or has too many.
     fn of(view: &mut View, directory: &[u8]) -> Neighbours {
-        let files = files_of(view, directory, NAMES_MAX).map(|found| found.files).unwrap_or_default();
+        let files =
+            files_of(view, directory, NAMES_MAX, FILE_MIN).map(|found| found.files).unwrap_or_default();
         Neighbours { directory: directory.to_vec(), files }
     }
+}
+
+fn open(view: &mut View, place: &[u8], (file, size): (OwnedFd, u64), origin: Origin) -> Basis {
+    Basis { held: Held::Open(Readable::of(view, place, (file, size))), size, origin }
 }
 
 /// The file that is most similar: one of the same size and time, else of the nearest name.

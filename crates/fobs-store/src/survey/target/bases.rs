@@ -8,7 +8,7 @@ use rustix::fs::Stat;
 use super::look::{checksum_in, look};
 use super::{Target, wanted};
 use crate::basis::{Link, Links};
-use crate::delta::basis_at;
+use crate::delta::{FILE_MIN, basis_at};
 use crate::held::{Movable, is_shared, is_trusted};
 use crate::identity::Identity;
 use crate::sink::Sink;
@@ -20,7 +20,7 @@ use crate::survey::sync::{Decide, Fit, There, Wanted, same_type};
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
-use fobs_model::options::sync::BasisUse;
+use fobs_model::options::sync::{BasisUse, Renames};
 
 /// The directories that exist, and where links wait.
 pub(in crate::survey) struct Bases {
@@ -140,7 +140,7 @@ impl Target {
 
     /// A file of that name in one of the directories, of which a delta can be made.
     pub(in crate::survey) fn basis_elsewhere(&mut self, path: &[u8]) -> Option<(OwnedFd, u64)> {
-        self.bases.views.iter_mut().find_map(|view| basis_at(view, path))
+        self.bases.views.iter_mut().find_map(|view| basis_at(view, path, FILE_MIN))
     }
 
     /// Whether files beside one that comes are looked at, too.
@@ -149,7 +149,7 @@ impl Target {
     }
 
     /// Whether files of the destination are looked for under other names.
-    pub(in crate::survey) fn tracks_renames(&self) -> bool {
+    pub(in crate::survey) fn renames(&self) -> Renames {
         self.options.track_renames
     }
 

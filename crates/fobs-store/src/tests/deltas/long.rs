@@ -89,6 +89,7 @@ fn a_long_basis_may_change_at_any_moment() {
                 key,
                 terms,
                 data_max: 1 << 20,
+                earlier: None,
                 chunks: usize::MAX,
                 between: &mut between,
             };
@@ -114,7 +115,7 @@ fn holes_of_a_long_file_are_not_looked_through() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(cases(8))]
     #[test]
     fn any_edit_of_a_long_file_arrives(
         len in 16_777_216_usize..20_000_000,
@@ -129,7 +130,7 @@ proptest! {
         let world = world_of(&old, &new);
         let (terms, mut between) = (Terms::default(), |_| ());
         let key = if misleading { NameKey::new(MISLEADING) } else { NameKey::new([3; 32]) };
-        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, chunks: usize::MAX, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, earlier: None, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());

@@ -1,0 +1,163 @@
+//! What is known of files without a list: what moved, an earlier version that both ends have, blocks that the
+//! file system shares; and what users are told of all that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::case::Case;
+use super::remote::{Carrier, Direction, Route};
+use super::sync_deltas::{LEN, changed, content, last, put};
+
+/// Weights of 2 bytes of which one in fifty is another.
+fn trained(old: &[u8]) -> Vec<u8> {
+    let mut new = old.to_vec();
+    for (at, chance) in content(77).into_iter().enumerate().take(old.len() / 2) {
+        if chance < 5 {
+            new[2 * at] ^= chance + 1;
+        }
+    }
+    new
+}
+
+#[test]
+fn an_earlier_version_at_both_ends_leaves_what_differs() {
+    for (name, carrier) in [("basis_daemon", Carrier::Daemon), ("basis_ssh", Carrier::Ssh)] {
+        let case = Case::new(name);
+        let route = Route::open(&case, carrier, Direction::Push);
+        let old = content(1);
+        let new = trained(&old);
+        let versions = route.source_path("v1");
+        put(&versions.join("model/weights.bin"), &old, 500);
+        for basis in [versions.join("model"), versions.join("model/weights.bin")] {
+            put(&route.source_path("v2/model/weights.bin"), &new, 0);
+            put(&route.target_path("model/weights.bin"), &old, 1000);
+            let words = ["-a".to_owned(), "--json".to_owned(), "--basis".to_owned()];
+            let words = [&words[..], &[basis.display().to_string()]].concat();
+            let mut command = route.sync(&words);
+            command.arg(route.source("v2/model")).arg(route.target(""));
+            let end = last(&case.run(&mut command).expect_success().stdout);
+            assert!(fs::read(route.target_path("model/weights.bin")).expect("it came") == new);
+            let packets = end["packets_needed"].as_u64().expect("a count");
+            assert!(packets * 1400 < LEN as u64 * 6 / 100, "{name} {}: {end}", basis.display());
+            let there = end["deltas"]["matched"]["same_name"].as_u64().expect("it is told");
+            assert!(there > LEN as u64 * 9 / 10, "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_basis_that_is_not_on_this_host_is_refused() {
+    let case = Case::new("a_basis_that_is_not_on_this_host_is_refused");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Pull);
+    put(&route.source_path("tree/f"), &content(1), 0);
+    let words = ["-a".to_owned(), "--basis=old".to_owned()];
+    let mut command = route.sync(&words);
+    let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("--basis"), "{}", done.stderr);
+}
+
+#[test]
+fn users_are_told_what_was_there_and_why_the_rest_was_sent() {
+    for (name, direction) in [("told_push", Direction::Push), ("told_pull", Direction::Pull)] {
+        let case = Case::new(name);
+        let route = Route::open(&case, Carrier::Daemon, direction);
+        for (option, is_on_stdout) in [("-v", true), ("--stats", true), ("--explain", false)] {
+            put(&route.source_path("tree/f"), &changed(&content(1)), 0);
+            put(&route.source_path("tree/new"), &content(3), 0);
+            put(&route.target_path("tree/f"), &content(1), 1000);
+            let there = route.target_path("tree/new");
+            if there.exists() {
+                fs::remove_file(there).expect("own file");
+            }
+            let words = ["-a", "--delta=always", option].map(str::to_owned);
+            let mut command = route.sync(&words);
+            let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
+            let done = done.expect_success();
+            let stdout = String::from_utf8_lossy(&done.stdout);
+            let text = if is_on_stdout { &*stdout } else { &done.stderr };
+            let line = text.lines().find(|line| line.contains("deltas: found "));
+            let line = line.unwrap_or_else(|| panic!("{option}: {text}"));
+            for words in ["in files of the same name", "without an earlier version", "are not there"] {
+                assert!(line.contains(words), "{option}: {line}");
+            }
+        }
+        put(&route.source_path("tree/f"), &content(9), 0);
+        put(&route.target_path("tree/f"), &content(1), 1000);
+        let words = ["-a", "--json", "--delta=always"].map(str::to_owned);
+        let mut command = route.sync(&words);
+        let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
+        let end = last(&done.expect_success().stdout);
+        assert_eq!(end["deltas"]["literal"]["new"].as_u64(), Some(LEN as u64), "{end}");
+        // Without deltas there is nothing to tell.
+        put(&route.source_path("tree/f"), &content(10), 0);
+        let words = ["-a", "--json", "-W"].map(str::to_owned);
+        let mut command = route.sync(&words);
+        let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
+        assert!(last(&done.expect_success().stdout).get("deltas").is_none());
+    }
+}
+
+/// A file system of an image, on a loop device.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn xfs(image: &Path, at: &Path) -> Mounted {
+        let file = fs::File::create(image).expect("our own place");
+        file.set_len(1 << 30).expect("it is sparse");
+        run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(image));
+        fs::create_dir_all(at).expect("our own place");
+        run(Command::new("mount").args(["-o", "loop"]).arg(image).arg(at));
+        Mounted(at.to_owned())
+    }
+
+    /// Bytes that are used, once all is written.
+    fn used(&self) -> u64 {
+        run(Command::new("sync").arg("-f").arg(&self.0));
+        let stat = rustix::fs::statvfs(&self.0).expect("it is mounted");
+        (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Nothing can be done where that fails.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn run(command: &mut Command) {
+    let done = command.output().expect("it can be run");
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn what_did_not_change_shares_its_blocks_where_it_can() {
+    let directions = [("shared_push", Direction::Push, "served"), ("shared_pull", Direction::Pull, "local")];
+    for (name, direction, target) in directions {
+        let case = Case::new(name);
+        // Before the ends have mounts of their own.
+        let disk = Mounted::xfs(&case.path("disk.img"), &case.path(target).join("disk"));
+        let route = Route::open(&case, Carrier::Daemon, direction);
+        let old: Vec<u8> = (0..16).flat_map(content).collect();
+        let mut new = old.clone();
+        for write in 0..20 {
+            let at = (write * 3_000_000 + 4096 * 7) / 4096 * 4096;
+            new[at..at + 4096].fill(9);
+        }
+        put(&route.source_path("tree/f"), &new, 0);
+        put(&route.target_path("disk/f"), &old, 1000);
+        // It stays, so what is not shared is one file more.
+        fs::hard_link(route.target_path("disk/f"), route.target_path("disk/kept")).expect("own files");
+        let before = disk.used();
+        let words = ["-a", "--json", "--delta=always"].map(str::to_owned);
+        let mut command = route.sync(&words);
+        let done = case.run(command.arg(route.source("tree/")).arg(route.target("disk")));
+        let end = last(&done.expect_success().stdout);
+        assert!(fs::read(route.target_path("disk/f")).expect("it came") == new, "{end}");
+        assert!(fs::read(route.target_path("disk/kept")).expect("it stays") == old);
+        let more = disk.used().saturating_sub(before);
+        assert!(more < 8 << 20, "{direction:?}: {more} bytes more of {}", new.len());
+    }
+}
