@@ -62,6 +62,8 @@ pub struct Extraneous {
     look: Look,
     /// What new files are made of may be among what was found.
     is_source: bool,
+    /// The files among it, in the order of their paths, once that is asked for.
+    by_path: Option<Vec<u32>>,
     open: Vec<Open>,
     waiting: Waiting,
     found: Vec<Found>,
@@ -170,6 +172,7 @@ impl Extraneous {
             hashes: RandomState::new(),
             look,
             is_source: false,
+            by_path: None,
             open: Vec::new(),
             waiting: Waiting::within(budget),
             found: Vec::new(),
@@ -204,6 +207,27 @@ impl Extraneous {
     /// Nothing is deleted, for this reason.
     pub(super) fn stop(&mut self, obstacle: Obstacle) {
         self.obstacle.get_or_insert(obstacle);
+    }
+
+    /// Whether a file will be deleted for certain; everything was found.
+    pub(super) fn deletes_file(&mut self, path: &[u8]) -> bool {
+        let is_certain = !self.dry_run
+            && self.look == Look::AtOnce
+            && self.obstacle.is_none()
+            && self.spent.is_none()
+            && self.backups.is_none()
+            && self.delete.max.is_none();
+        if !is_certain || self.view.as_ref().is_none_or(|view| view.is_led_to(path)) {
+            return false;
+        }
+        let found = &self.found;
+        let by_path = self.by_path.get_or_insert_with(|| {
+            let mut all: Vec<u32> =
+                (0_u32..).zip(found).filter(|(_, it)| !it.is_directory).map(|(at, _)| at).collect();
+            all.sort_unstable_by_key(|at| &found[*at as usize].path);
+            all
+        });
+        by_path.binary_search_by_key(&path, |at| &found[*at as usize].path[..]).is_ok()
     }
 
     /// New files are made of what is to be deleted, which waits for them.

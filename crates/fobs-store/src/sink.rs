@@ -33,8 +33,10 @@ use fobs_model::options::Terms;
 mod access;
 mod checkpoint;
 mod closing;
+mod ending;
 mod kept;
 mod linked;
+mod moving;
 mod opening;
 mod outcome;
 mod sharing;
@@ -42,6 +44,7 @@ mod spec;
 
 pub use closing::Closing;
 use kept::Linkable;
+use moving::Moving;
 use outcome::{
     Naming, current_umask, mixed_up, names_not_synced, not_agreed, nothing_wanted, one_file_only, settle,
     stream_failed, synced, unseen,
@@ -108,6 +111,8 @@ struct CurrentFile {
     fingerprint: Option<Fingerprint>,
     tree: FileTree,
     storing: Storing,
+    /// What it is supposed to be, while nothing is written of it.
+    moving: Option<Moving>,
 }
 
 enum Storing {
@@ -349,6 +354,10 @@ impl Sink {
                 let shares = self.offers.as_ref().is_some_and(|offers| offers.may_share(path));
                 let begun = self.target.begin(cleared, if shares { 0 } else { size });
                 self.begin(path, meta, size, FileTree::default(), begun, events)?;
+                let moving = self.moving(path, size);
+                if let Some(file) = &mut self.file {
+                    file.moving = moving;
+                }
                 self.dress_file(attributes)
             }
             Record::Resume { path, meta, size, from } => {
@@ -376,8 +385,15 @@ impl Sink {
         let storing = settle(begun, path, events)?.unwrap_or(Storing::Discarded);
         let identity = self.identity.take().map(|identity| Identity { size, ..identity });
         let fingerprint = identity.map(|identity| fingerprint(path, &identity));
-        self.file =
-            Some(CurrentFile { path: path.to_vec(), meta, attributes: None, fingerprint, tree, storing });
+        self.file = Some(CurrentFile {
+            path: path.to_vec(),
+            meta,
+            attributes: None,
+            fingerprint,
+            tree,
+            storing,
+            moving: None,
+        });
         Ok(())
     }
 
@@ -396,7 +412,18 @@ impl Sink {
         if let Some(offers) = &self.offers {
             offers.stored(&file.path, file.tree.len());
         }
+        if let Some(moving) = &mut file.moving
+            && origins.is_some_and(|origins| origins.are_of(moving.row(), offset, data.len()))
+        {
+            moving.goes_on(data.len());
+            return Ok(());
+        }
+        let stays = match &self.target {
+            Target::Tree(tree) => moving::stays(file, tree),
+            _ => Ok(()),
+        };
         let written = match (&file.storing, &mut self.target) {
+            _ if stays.is_err() => stays,
             (Storing::File(placing), Target::Tree(tree)) => {
                 let written = match origins {
                     Some(origins) => origins.write(&placing.file, data, offset),
@@ -413,40 +440,6 @@ impl Sink {
             let failed = std::mem::replace(&mut file.storing, Storing::Discarded);
             self.target.discard(failed);
         }
-        Ok(())
-    }
-
-    fn end(&mut self, file: CurrentFile, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
-        let CurrentFile { path, meta, attributes, fingerprint, tree, mut storing } = file;
-        self.has_ended(&path);
-        let (bytes, root) = (tree.len(), tree.root());
-        self.root.file(&path, &root);
-        let stored = match (&mut storing, &mut self.target) {
-            (Storing::File(placing), Target::Tree(tree)) => {
-                let synced =
-                    if tree.syncs() { synced(events, || tree.sync_file(placing, &path)) } else { Ok(()) };
-                synced.and_then(|()| tree.commit(placing, &path, bytes, meta, attributes.as_ref()))
-            }
-            (Storing::Stream, Target::Stream(stream)) => {
-                stream.writer.flush().map_err(|error| stream_failed(&error).into())
-            }
-            _ => Err(Trouble::Skipped),
-        };
-        if settle(stored, &path, events)?.is_none() {
-            self.target.discard(storing);
-            self.forget(&path);
-            return Ok(());
-        }
-        if let (Storing::File(placing), Target::Tree(tree), Some(source)) =
-            (&storing, &mut self.target, fingerprint)
-            && let Some(journal) = tree.journal()
-        {
-            journal.completed(&path, source, placing.file.file(), placing.file.directory());
-        }
-        self.stored(&path);
-        self.files += 1;
-        self.bytes += bytes;
-        events(SinkEvent::FileDone(FileDone { path, bytes, root }));
         Ok(())
     }
 }

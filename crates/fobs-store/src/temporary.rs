@@ -33,6 +33,8 @@ use fobs_model::name::{Component, ComponentBuf};
 
 /// Smallest file that is preallocated, bytes: below, the call costs more than a contiguous extent saves.
 const PREALLOCATE_MIN: u64 = 1 << 20;
+/// Bytes that are copied by one call.
+const COPIED: usize = 64 << 20;
 /// Bits of a mode with which a file may be written.
 const WRITE_BITS: u32 = 0o222;
 /// File system type of tmpfs in `statfs` (`linux/magic.h`).
@@ -261,6 +263,19 @@ impl TemporaryFile {
             }
         }
         len - left
+    }
+
+    /// Makes its first `len` bytes those of another file.
+    pub(super) fn copy(&self, from: &OwnedFd, len: u64) -> Result<(), Errno> {
+        let mut at = 0;
+        while at < len {
+            let piece = usize::try_from(len - at).unwrap_or(usize::MAX).min(COPIED);
+            at += match self.share(from, at, at, piece) {
+                0 => in_place::copy_piece(from, &self.file, at, piece.min(in_place::PIECE))?,
+                shared => shared,
+            } as u64;
+        }
+        Ok(())
     }
 
     /// The end of its temporary name.

@@ -15,6 +15,7 @@ use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 pub(crate) use self::entrances::Entrances;
+pub(crate) use self::files::Old;
 pub(crate) use self::first_names::FirstNames;
 pub(crate) use self::settling::Settling;
 use self::terms::written_now;

@@ -161,3 +161,39 @@ fn what_did_not_change_shares_its_blocks_where_it_can() {
         assert!(more < 8 << 20, "{direction:?}: {more} bytes more of {}", new.len());
     }
 }
+
+#[test]
+fn files_of_a_tree_that_moved_are_renamed_where_the_old_names_go() {
+    use std::os::unix::fs::MetadataExt;
+    for (name, carrier, direction) in [
+        ("renamed_daemon_push", Carrier::Daemon, Direction::Push),
+        ("renamed_ssh_pull", Carrier::Ssh, Direction::Pull),
+    ] {
+        let case = Case::new(name);
+        let route = Route::open(&case, carrier, direction);
+        let mut before = Vec::new();
+        for number in 0..40 {
+            let bytes = &content(number)[..1000 + 20_000 * number as usize];
+            put(&route.source_path(format!("tree/now/deeper/{number}")), bytes, 5000);
+            let old = route.target_path(format!("tree/then/{number}"));
+            put(&old, bytes, 0);
+            let time = fs::metadata(route.source_path(format!("tree/now/deeper/{number}")));
+            let time = time.and_then(|it| it.modified()).expect("own file");
+            let file = fs::File::options().write(true).open(&old).expect("own file");
+            file.set_modified(time).expect("own file");
+            before.push(fs::metadata(&old).expect("own file").ino());
+        }
+        let words = ["-a", "--json", "--delete", "--track-renames"].map(str::to_owned);
+        let mut command = route.sync(&words);
+        let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
+        let end = last(&done.expect_success().stdout);
+        assert!(!route.target_path("tree/then").exists(), "{name}");
+        assert_eq!(end["deltas"]["matched"]["moved"], end["bytes"], "{name}");
+        for (number, inode) in before.into_iter().enumerate() {
+            let is = route.target_path(format!("tree/now/deeper/{number}"));
+            let [stored, sent] = [&is, &route.source_path(format!("tree/now/deeper/{number}"))].map(fs::read);
+            assert!(stored.expect("it came") == sent.expect("own file"), "{name} {number}");
+            assert_eq!(fs::metadata(&is).expect("it came").ino(), inode, "{name} {number}");
+        }
+    }
+}

@@ -24,7 +24,7 @@ pub(crate) enum Handle<'a> {
 
 impl Handle<'_> {
     /// The names of its extended attributes; none where the file system has no such thing.
-    pub(super) fn names(self) -> Result<Vec<Vec<u8>>, Errno> {
+    pub(crate) fn names(self) -> Result<Vec<Vec<u8>>, Errno> {
         let mut list = vec![0; LIST_LEN_MAX];
         let len = match self {
             Handle::Open(file) => fs::flistxattr(file, &mut list[..]),

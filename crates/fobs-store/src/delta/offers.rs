@@ -64,6 +64,8 @@ pub(super) struct Offer {
     /// Path within the transfer of what is to come.
     path: Vec<u8>,
     held: Held,
+    /// Where it is supposed to be under another name.
+    supposed: Option<Vec<u8>>,
     origin: Origin,
     average: Average,
     /// How long it is, and what is to come, bytes.
@@ -180,6 +182,10 @@ impl Offers {
         state.offers.push_back(Offer {
             row,
             path: path.to_vec(),
+            supposed: match &held {
+                Held::Named(place) => Some(place.clone()),
+                Held::Open(_) => None,
+            },
             held,
             origin,
             average: Average::of_file(sizes.basis),
@@ -256,6 +262,13 @@ impl Offers {
             offer.held = Held::Open(file.clone());
         }
         Some(file)
+    }
+
+    /// The row of what comes under a path, and where it is supposed to be under another name.
+    pub(crate) fn moved(&self, path: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let state = self.lock();
+        let offer = state.offers.iter().find(|offer| offer.path == path)?;
+        Some((offer.row, offer.supposed.clone()?))
     }
 
     /// Whether what comes under a path may share blocks with its basis, so that none are to be reserved.

@@ -4,10 +4,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags, ioctl_ficlone};
+use rustix::fs::{Mode, OFlags, fstat, ioctl_ficlone};
 
 use crate::at::open_beneath;
 use crate::beneath::Links;
+use crate::stamp::Stamp;
 use crate::view::View;
 use fobs_filter::path;
 
@@ -22,24 +23,32 @@ pub(crate) struct Readable {
     file: Arc<OwnedFd>,
     /// Whether it is a copy of its own.
     is_own: bool,
+    /// What the file was before anything of it was read.
+    before: Option<Stamp>,
 }
 
 impl Readable {
     /// Of a file of this size at a path below the destination's top directory.
     pub(crate) fn of(view: &mut View, place: &[u8], (file, size): (OwnedFd, u64)) -> Readable {
+        let before = fstat(&file).ok().map(|stat| Stamp::of(&stat));
         let own = (size >= SHARED_MIN).then(|| own_copy(view, place, &file)).flatten();
         let is_own = own.is_some();
-        Readable { file: Arc::new(own.unwrap_or(file)), is_own }
+        Readable { file: Arc::new(own.unwrap_or(file)), is_own, before }
     }
 
     /// Of one that others may change.
     pub(crate) fn shared_with_others(file: OwnedFd) -> Readable {
-        Readable { file: Arc::new(file), is_own: false }
+        Readable { file: Arc::new(file), is_own: false, before: None }
     }
 
     /// To read it.
     pub(crate) fn file(&self) -> Arc<OwnedFd> {
         self.file.clone()
+    }
+
+    /// What the file was before anything of it was read.
+    pub(crate) fn before(&self) -> Option<&Stamp> {
+        self.before.as_ref()
     }
 
     /// Whether another file may share its blocks.

@@ -72,7 +72,8 @@ impl CurrentFile {
     /// As the journal records it; `None` while there is nothing to record.
     pub(super) fn partial(&self) -> Option<PartialFile<'_>> {
         let Storing::File(placing) = &self.storing else { return None };
-        if !placing.is_found_again {
+        // What is not written yet is not there to go on with.
+        if !placing.is_found_again || self.moving.is_some() {
             return None;
         }
         Some(PartialFile {

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use blake3::hazmat::ChainingValue;
 
+use super::moving::stays;
 use super::{Sink, SinkEvent, Storing, Target, mixed_up, not_agreed, settle, stream_failed};
 use crate::attributes::{Attributes, SymbolicLinks, write_zeros};
 use crate::clearance::Clearance;
@@ -220,7 +221,12 @@ impl Sink {
             return Err(protocol("a file's data comes out of order"));
         }
         file.tree.extend(len, tail, values).ok_or_else(mixed_up)?;
+        let stays = match &self.target {
+            Target::Tree(tree) => stays(file, tree),
+            _ => Ok(()),
+        };
         let written = match (&file.storing, &mut self.target) {
+            _ if stays.is_err() => stays,
             (Storing::File(placing), Target::Tree(tree)) => {
                 placing.file.skip(offset, len).map_err(|errno| tree.trouble("write", &file.path, errno))
             }

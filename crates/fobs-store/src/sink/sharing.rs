@@ -29,6 +29,17 @@ impl<'o> Origins<'o> {
         self.at += len;
     }
 
+    /// Whether all of the extent stands at the same place in the basis of a row.
+    pub(super) fn are_of(&self, row: u64, offset: u64, len: usize) -> bool {
+        let is_it = |copied: &Copied| {
+            let from = copied.from.checked_add(self.at.wrapping_sub(copied.at) as u64);
+            (copied.row, from) == (row, Some(offset))
+                && copied.at <= self.at
+                && self.at + len <= copied.at + copied.len
+        };
+        self.copied.iter().any(is_it)
+    }
+
     /// Writes an extent at `offset` of a file.
     pub(super) fn write(&self, file: &TemporaryFile, data: &[u8], offset: u64) -> Result<(), Errno> {
         let mut written = 0;

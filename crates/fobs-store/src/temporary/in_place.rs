@@ -10,7 +10,7 @@ use crate::held::Movable;
 
 /// Bytes that are compared at a time: what differs is written in such pieces, so that the blocks of a
 /// snapshot that stay the same are shared.
-const PIECE: usize = 128 << 10;
+pub(super) const PIECE: usize = 128 << 10;
 
 impl TemporaryFile {
     /// Sets what is kept of the file of `len` bytes, and writes it into the one that has its name. `None`:
@@ -41,6 +41,30 @@ impl TemporaryFile {
         }
         // What came goes with its temporary name.
         self.file = Arc::new(old);
+        Ok(Some(kept))
+    }
+
+    /// Gives the file that is held under an old name of the same file system this one's, if nothing has that,
+    /// and what is kept of it. `None`: that is not possible.
+    pub(crate) fn commit_moved(
+        &mut self,
+        (directory, old, held): (&OwnedFd, Component<'_>, &OwnedFd),
+        name: Component<'_>,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+        applier: &Applier,
+    ) -> Result<Option<Result<(), Unset>>, Errno> {
+        let Ok(file) = at::reopen(held, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY) else {
+            return Ok(None);
+        };
+        let to = &self.temporary.directory;
+        if at::move_to_new(directory, old, to, name).is_err() {
+            return Ok(None);
+        }
+        Inode::of_held(held)?.has_name(to, name)?;
+        let kept = applier.dress(open_handle(&file), ModeNow::Unknown, meta, attributes);
+        // The empty one goes with its temporary name.
+        self.file = Arc::new(file);
         Ok(Some(kept))
     }
 
@@ -84,6 +108,18 @@ fn write_differences(new: &OwnedFd, old: &OwnedFd, len: u64) -> Result<(), Errno
         at += piece as u64;
     }
     ftruncate(old, len)
+}
+
+/// Copies up to `len` bytes to the same place of another file.
+pub(super) fn copy_piece(from: &OwnedFd, to: &OwnedFd, at: u64, len: usize) -> Result<usize, Errno> {
+    let mut bytes = vec![0; len];
+    let count = read_all(from, &mut bytes, at)?;
+    if count == 0 {
+        // It was longer when it was read before.
+        return Err(Errno::STALE);
+    }
+    write_all(to, &bytes[..count], at)?;
+    Ok(count)
 }
 
 /// Reads until the buffer or the file ends.

@@ -1,11 +1,24 @@
 //! Files of the destination tree: under a temporary name, synced, and under their own.
 
+use std::os::fd::AsFd;
+
 use super::*;
+use crate::attributes::{Handle, left_by_default_acl};
 use crate::basis::Link;
 use crate::beneath::{kind, open_self};
+use crate::held::is_shared;
 use crate::identity::Identity;
 use crate::keep;
 use crate::own::without_mark;
+use crate::stamp::name_count;
+use fobs_model::name::ComponentBuf;
+
+/// A file under the name that it has so far.
+pub(crate) struct Old {
+    pub(crate) directory: Arc<OwnedFd>,
+    pub(crate) name: ComponentBuf,
+    pub(crate) held: OwnedFd,
+}
 
 impl Tree {
     /// Makes a file under a temporary name.
@@ -139,6 +152,61 @@ impl Tree {
             Ok(set) => {
                 self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
                 set.map_err(|unset| self.not_set(&unset, path))
+            }
+            Err(errno) => Err(Trouble::Path(self.veiled("write", path, errno))),
+        }
+    }
+
+    /// Whether files may get new names in place of being made anew: where all that is kept is the source's,
+    /// and the end does not wait for the device.
+    pub(crate) fn may_move_files(&self) -> bool {
+        let kept = &self.applier.preserve;
+        kept.modes
+            && kept.times
+            && kept.group
+            && !self.settles()
+            && !self.in_place
+            && self.terms == Terms::default()
+    }
+
+    /// Holds the file at a place that is to give a new one its inode: this user's own, of this size, with one
+    /// name and nothing that a new one would not have.
+    pub(crate) fn hold_old(&mut self, place: &[u8], size: u64) -> Option<Old> {
+        let (parent, name) = path::split_name(place).ok()?;
+        let directory = self.view().hold(parent).ok()?;
+        let held = at::hold(&directory, name).ok()?;
+        let stat = fs::fstat(&held).ok()?;
+        let is_plain = kind(&stat) == FileType::RegularFile
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && name_count(&stat) == 1
+            && u64::try_from(stat.st_size) == Ok(size)
+            && !is_shared(&*directory)
+            && Handle::Held(held.as_fd()).names().is_ok_and(|names| names.is_empty());
+        is_plain.then(|| Old { directory, name: name.to_buf(), held })
+    }
+
+    /// Gives an old file the name of a new one; whether that was possible.
+    pub(crate) fn move_old(
+        &self,
+        placing: &mut Placing,
+        path: &[u8],
+        old: &Old,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<bool> {
+        let (_, name) =
+            path::split_name(&placing.place).map_err(|bad| self.trouble("write", path, bad.into()))?;
+        if left_by_default_acl(placing.file.directory().as_fd()).is_some() {
+            // What is made there has its ACL.
+            return Ok(false);
+        }
+        let meta = without_mark(name.as_bytes(), meta);
+        let from = (&*old.directory, old.name.as_component(), &old.held);
+        match placing.file.commit_moved(from, name, meta, attributes, &self.applier) {
+            Ok(None) => Ok(false),
+            Ok(Some(set)) => {
+                self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
+                set.map(|()| true).map_err(|unset| self.not_set(&unset, path))
             }
             Err(errno) => Err(Trouble::Path(self.veiled("write", path, errno))),
         }

@@ -181,10 +181,10 @@ fn weights_of_a_version_that_both_have_send_what_differs() {
 
 #[test]
 fn an_earlier_version_that_is_another_one_costs_some_chunks() {
-    let old = content(4 * LEN, 1);
+    let old = content(2 * LEN, 1);
     let new = scattered(&old, 5);
     for (what, earlier) in [
-        ("another", content(4 * LEN, 2)),
+        ("another", content(2 * LEN, 2)),
         ("a byte", [&old[..LEN], b"!", &old[LEN + 1..]].concat()),
         ("shorter", old[..LEN / 2].to_vec()),
         ("longer", [&old[..], &old].concat()),
@@ -287,5 +287,119 @@ proptest! {
         expect_moved(&world);
         prop_assert!(!world.to("old").exists());
         prop_assert_eq!(delta.failures, Vec::<String>::new());
+    }
+}
+
+/// What a sync with `-a --delete` keeps.
+fn archives(options: &mut SyncOptions) {
+    options.track_renames = Renames::All;
+    options.delete = Some(Delete::default());
+    let kept = &mut options.preserve;
+    (kept.modes, kept.times, kept.group, kept.sparse) = (true, true, true, false);
+}
+
+fn inodes(top: &Path) -> std::collections::BTreeMap<PathBuf, u64> {
+    let files = tree(top).into_iter().map(|(path, _)| (path.clone(), top.join(path)));
+    let files = files.filter(|(_, path)| path.is_file());
+    files.map(|(path, at)| (path, fs::metadata(at).expect("a file").ino())).collect()
+}
+
+#[test]
+fn what_is_to_be_deleted_gives_its_inode_to_what_moved() {
+    let (world, bytes) = moved_tree(200);
+    let before = inodes(&world.to("old"));
+    set_mode(&world.from("new/1/f1"), 0o640);
+    let delta = run_with(&world, archives, None);
+    expect_moved(&world);
+    assert_eq!(inodes(&world.to("new")), before, "they were renamed");
+    assert!(!world.to("old").exists() && delta.matched == bytes && delta.failures.is_empty(), "{delta:?}");
+    for path in before.keys() {
+        let [is, was] = [world.to("new"), world.from("new")].map(|top| fs::metadata(top.join(path)));
+        let of = |it: fs::Metadata| (it.mode(), it.mtime(), it.mtime_nsec());
+        assert_eq!(of(is.expect("it came")), of(was.expect("own file")), "{path:?}");
+    }
+    assert_eq!(tree(&world.to("")).len(), tree(&world.from("")).len(), "nothing else is left");
+}
+
+/// What keeps a file from being renamed: what is done before, and how the sync differs.
+type Obstacle = (&'static str, fn(&World), fn(&mut SyncOptions));
+
+#[test]
+fn what_cannot_be_renamed_is_copied() {
+    let obstacles: [Obstacle; 6] = [
+        (
+            "another name",
+            |world| fs::hard_link(world.to("old/0/f0"), world.to("kept")).expect("own file"),
+            |options| archives(options),
+        ),
+        (
+            "it stays at the source",
+            |world| put(&world.from("old/0/f0"), &fs::read(world.to("old/0/f0")).expect("own file"), 0),
+            |options| archives(options),
+        ),
+        (
+            "modes are not kept",
+            |_| (),
+            |options| {
+                archives(options);
+                options.preserve.modes = false;
+            },
+        ),
+        (
+            "a limit",
+            |_| (),
+            |options| {
+                archives(options);
+                options.delete = Some(Delete { when: DeleteWhen::During, max: Some(1000) });
+            },
+        ),
+        (
+            "no deletion",
+            |_| (),
+            |options| {
+                archives(options);
+                options.delete = None;
+            },
+        ),
+        ("other content", |world| put(&world.to("old/0/f0"), &vec![1; 600], 0), archives),
+    ];
+    for (what, prepare, alter) in obstacles {
+        let (world, _) = moved_tree(20);
+        prepare(&world);
+        let before = fs::metadata(world.to("old/0/f0")).expect("own file").ino();
+        let delta = run_with(&world, alter, None);
+        expect_moved(&world);
+        assert_ne!(fs::metadata(world.to("new/0/f0")).expect("it came").ino(), before, "{what}");
+        assert_eq!(delta.failures, Vec::<String>::new(), "{what}");
+    }
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_renamed_is_never_a_wrong_one() {
+    for (how, meddle) in MEDDLING {
+        for moment in 0..4 {
+            let world = World::new();
+            let data = content(LEN, 1);
+            put(&world.from("new"), &data, 5);
+            put(&world.to("old"), &data, 5);
+            let basis = world.to("old");
+            let mut between = |number: usize| {
+                if number == moment && basis.exists() {
+                    meddle(&basis);
+                }
+            };
+            let (key, terms) = (NameKey::new([1; 32]), Terms::default());
+            let (alter, chunks): (fn(&mut SyncOptions), usize) = (archives, usize::MAX);
+            let play =
+                Play { alter, key, terms, data_max: 1 << 20, earlier: None, chunks, between: &mut between };
+            let delta = run(&world, play);
+            match fs::read(world.to("new")) {
+                Ok(stored) => assert!(stored == data, "{how}, {moment}: {:?}", delta.failures),
+                Err(_) => {
+                    assert_eq!(delta.failures.len(), 1, "{how}, {moment}");
+                    assert!(how == "removed" || world.to("old").exists(), "{how}, {moment}: nothing goes");
+                }
+            }
+        }
     }
 }
