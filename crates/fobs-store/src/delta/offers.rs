@@ -16,6 +16,7 @@ use super::lists::{ListPart, PIECES_MAX};
 use super::names::{NameKey, NameLen};
 use super::pieces::Pieces;
 use super::readable::Readable;
+use crate::stamp::Stamp;
 use crate::view::View;
 use fobs_model::deltas::Origin;
 
@@ -66,6 +67,8 @@ pub(super) struct Offer {
     held: Held,
     /// Where it is supposed to be under another name.
     supposed: Option<Vec<u8>>,
+    /// What that file was before anything of it was read.
+    before: Option<Stamp>,
     origin: Origin,
     average: Average,
     /// How long it is, and what is to come, bytes.
@@ -140,10 +143,14 @@ pub struct Segment {
 }
 
 impl Offered {
+    /// How many files are open.
+    fn open(&self) -> usize {
+        self.offers.iter().filter(|offer| offer.open().is_some()).count()
+    }
+
     /// Whether the next offer has to wait.
     fn is_full(&self) -> bool {
-        let open = self.offers.iter().filter(|offer| offer.open().is_some()).count();
-        open >= OPEN_MAX || self.offers.len() >= OFFERS_MAX
+        self.open() >= OPEN_MAX || self.offers.len() >= OFFERS_MAX
     }
 }
 
@@ -186,6 +193,7 @@ impl Offers {
                 Held::Named(place) => Some(place.clone()),
                 Held::Open(_) => None,
             },
+            before: None,
             held,
             origin,
             average: Average::of_file(sizes.basis),
@@ -228,7 +236,9 @@ impl Offers {
             }
             let listed_to = state.listed_to;
             let open = |offer: &Offer| Some((offer.row, offer.average, offer.sizes, offer.open()?.file()));
-            let mut left = state.offers.iter().filter(|offer| offer.row >= listed_to);
+            // What is supposed is not listed, even once it is open.
+            let is_listed = |offer: &&Offer| offer.row >= listed_to && offer.supposed.is_none();
+            let mut left = state.offers.iter().filter(is_listed);
             if let Some((row, average, sizes, file)) = left.find_map(open) {
                 let names = NameLen::of(sizes.basis, sizes.file, average);
                 let job = BasisJob { row, average, names, file };
@@ -258,17 +268,24 @@ impl Offers {
         let view = view.as_mut()?;
         let (file, size) = basis_in_place(view, &place, 1)?;
         let file = Readable::of(view, &place, (file, size));
-        if let Some(offer) = self.lock().offers.iter_mut().find(|offer| offer.row == row) {
-            offer.held = Held::Open(file.clone());
+        let mut state = self.lock();
+        // Where many are read, each is opened when it is needed.
+        let may_stay = state.open() < OPEN_MAX;
+        if let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == row) {
+            offer.before = offer.before.or(file.before().copied());
+            if may_stay {
+                offer.held = Held::Open(file.clone());
+            }
         }
         Some(file)
     }
 
-    /// The row of what comes under a path, and where it is supposed to be under another name.
-    pub(crate) fn moved(&self, path: &[u8]) -> Option<(u64, Vec<u8>)> {
+    /// The row of what comes under a path, where it is supposed to be under another name, and what that was
+    /// before anything of it was read, if anything was.
+    pub(crate) fn moved(&self, path: &[u8]) -> Option<(u64, Vec<u8>, Option<Stamp>)> {
         let state = self.lock();
         let offer = state.offers.iter().find(|offer| offer.path == path)?;
-        Some((offer.row, offer.supposed.clone()?))
+        Some((offer.row, offer.supposed.clone()?, offer.before))
     }
 
     /// Whether what comes under a path may share blocks with its basis, so that none are to be reserved.

@@ -304,3 +304,19 @@ proptest! {
         let _ = answer(&lists, 9, first, &bytes);
     }
 }
+
+#[test]
+fn what_is_supposed_is_not_listed_once_it_is_open() {
+    let top = tempfile::tempdir().expect("a directory");
+    std::fs::write(top.path().join("old"), content(1000, 1)).expect("our own place");
+    let held = OwnedFd::from(File::open(top.path()).expect("it is there"));
+    let offers = Offers::default();
+    offers.look_in(crate::view::View::new(Arc::new(held), None));
+    let basis = Basis { held: Held::Named(b"old".to_vec()), size: 1000, origin: Origin::Moved };
+    assert!(offers.offer(3, b"new", (basis, 1000), &|| false));
+    offers.are_complete();
+    assert!(offers.basis(3).is_some() && offers.basis(4).is_none());
+    assert!(offers.next_job().is_none());
+    let moved = offers.moved(b"new").expect("it is offered");
+    assert!((moved.0, &moved.1[..]) == (3, b"old") && moved.2.is_some());
+}

@@ -52,7 +52,7 @@ impl Moving {
 impl Sink {
     /// The old file of one that begins, if it is to give it its inode.
     pub(super) fn moving(&mut self, path: &[u8], size: u64) -> Option<Moving> {
-        let (row, place) = self.offers.as_ref()?.moved(path)?;
+        let (row, place, before) = self.offers.as_ref()?.moved(path)?;
         let Target::Tree(tree) = &mut self.target else { return None };
         let deletes = || {
             let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,8 @@ impl Sink {
         }
         let old = tree.hold_old(&place, size)?;
         let basis = self.offers.as_ref()?.basis(row)?;
-        let moving = Moving { basis: basis.file(), row, old, before: *basis.before()?, same: 0 };
+        let moving =
+            Moving { basis: basis.file(), row, old, before: before.or(basis.before().copied())?, same: 0 };
         // Else it has been replaced since.
         (moving.is_unchanged() == Ok(true)).then_some(moving)
     }
