@@ -281,7 +281,7 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         return level
 
     async def _expand_path(
-        self, path: Any, recursive: bool = False, maxdepth: int | None = None, assume_literal: bool = False
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, assume_literal: bool = False, **_: Any
     ) -> list[str]:
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")

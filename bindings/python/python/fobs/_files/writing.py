@@ -7,37 +7,17 @@ write that failed spoils the file, because nobody knows what of it is missing.
 from __future__ import annotations
 
 import io
-import mmap
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from .._errors import FileError, NoticeWarning
+from .spool import Spool
 
-# Bytes that are kept in memory; more go into a temporary file.
-SPOOL_MAX = 64 << 20
 # How far up an `__exit__` is looked for: ours, that of a wrapper, and of what holds that.
 _FRAMES_MAX = 12
-
-
-def new_spool() -> Any:
-    """Where content is kept whose end is not known yet."""
-    return tempfile.SpooledTemporaryFile(max_size=SPOOL_MAX, prefix="fobs-")
-
-
-def content_of(spool: Any) -> Any:
-    """All of it, without a second copy in memory; it may be read when the spool is closed."""
-    spool.flush()
-    spool.seek(0, io.SEEK_END)
-    size = spool.tell()
-    kept: Any = getattr(spool, "_file", None)
-    if isinstance(kept, io.BytesIO):
-        # The same memory, until one of both is changed.
-        return kept.getvalue()
-    return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ) if size else b""
 
 
 class FobsWriter(io.BufferedIOBase):
@@ -55,7 +35,7 @@ class FobsWriter(io.BufferedIOBase):
         self._collected = False
         # What is being handled when it is opened has nothing to do with it.
         self._handled = sys.exc_info()[1]
-        self._spool = new_spool()
+        self._spool = Spool(path)
         if begin:
             self.write(begin)
 
@@ -91,13 +71,11 @@ class FobsWriter(io.BufferedIOBase):
     def write(self, data: Any) -> int:
         """Takes all of it."""
         spool = self._open_spool()
-        view = memoryview(data).cast("B")
         try:
-            spool.write(view)
+            return int(spool.write(data))
         except BaseException as error:
             self._spoiled = self._spoiled or f"{error}"
             raise
-        return view.nbytes
 
     def tell(self) -> int:
         """Where the next byte goes."""
@@ -110,7 +88,7 @@ class FobsWriter(io.BufferedIOBase):
         return int(spool.tell())
 
     def truncate(self, size: int | None = None) -> int:
-        """Shortens it."""
+        """Makes it shorter, or longer by zeros."""
         spool = self._open_spool()
         size = int(spool.tell()) if size is None else size
         spool.truncate(size)
@@ -118,12 +96,6 @@ class FobsWriter(io.BufferedIOBase):
 
     def flush(self, force: bool = False) -> None:
         """Nothing is delivered before the end."""
-        if not self._finished and not self._spoiled:
-            try:
-                self._spool.flush()
-            except OSError as error:
-                self._spoiled = f"{error}"
-                raise
 
     def _dealloc_warn(self, _: Any) -> None:
         # What a collected text wrapper calls before it closes this.
@@ -153,18 +125,14 @@ class FobsWriter(io.BufferedIOBase):
             self.discard()
 
     def _send(self) -> None:
-        self._deliver(content_of(self._spool))
+        self._deliver(self._spool.content())
 
     def discard(self) -> None:
         """Drops it; nothing is delivered."""
         self._finished = True
         spool = getattr(self, "_spool", None)
         if spool is not None:
-            try:
-                spool.close()
-            except OSError:
-                # What a full disk did not take is not wanted any more.
-                pass
+            spool.close()
 
     def commit(self) -> None:
         """Of a transaction, which commits what this delivered to it."""
