@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,7 @@ import pytest
 
 fsspec = pytest.importorskip("fsspec")
 
+import fobs  # noqa: E402
 from fobs._files import spool  # noqa: E402
 
 from .conftest import Served  # noqa: E402
@@ -44,6 +46,36 @@ def test_a_writer_does_what_a_file_of_this_host_does(fs: Any, served: Served, tm
     with (tmp_path / "here").open("wb", buffering=0) as here, fs.open("/there", "wb") as there:
         assert write(there) == write(here)
     assert (served.root / "there").read_bytes() == (tmp_path / "here").read_bytes()
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_what_is_not_committed_is_not_delivered(fs: Any, served: Served, compression: str | None) -> None:
+    def written(data: bytes) -> Any:
+        file = fs.open("/x", "wb", autocommit=False, compression=compression)
+        file.write(data)
+        file.close()
+        return file
+
+    def content() -> bytes:
+        with fs.open("/x", "rb", compression=compression) as file:
+            return bytes(file.read())
+
+    with fs.open("/x", "wb", compression=compression) as file:
+        file.write(b"good")
+    file = written(b"new" * PIECE)
+    assert content() == b"good"
+    file.commit()
+    assert content() == b"new" * PIECE
+    with pytest.raises(fobs.UsageError, match="nothing to commit"):
+        file.commit()
+    written(b"discarded").discard()
+    written(b"collected")
+    file = fs.open("/x", "wb", autocommit=False)
+    with pytest.raises(fobs.UsageError, match="close it first"):
+        file.commit()
+    file.discard()
+    gc.collect()
+    assert content() == b"new" * PIECE
 
 
 ENDS = {

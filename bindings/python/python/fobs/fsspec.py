@@ -373,7 +373,8 @@ class FobsFileSystem(Several):
         if mode not in ("wb", "xb", "ab"):
             raise ValueError(f"mode {mode!r} is not possible: a file is read (rb), or written whole (wb, xb, ab)")
         begin, deliver = self._run(self._begun, path, mode)
-        return FobsWriter(self, form + path, mode, lambda content: self._run(deliver, content), begin)
+        autocommit = bool(kwargs.get("autocommit", True))
+        return FobsWriter(self, form + path, mode, lambda content: self._run(deliver, content), begin, autocommit)
 
     async def _begun(self, path: str, mode: str) -> tuple[bytes, Callable[[Any], Awaitable[None]]]:
         """What a file that is written begins with, and what takes its content."""

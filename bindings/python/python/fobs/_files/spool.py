@@ -26,7 +26,8 @@ class Spool:
         #: Where all of it is once memory is too small; without a buffer.
         self._file: io.FileIO | None = None
 
-    def _check_process(self) -> None:
+    def check_process(self) -> None:
+        """Raises after a fork."""
         # Both would go on at one place of one file.
         if self._process != os.getpid():
             raise UsageError(
@@ -40,7 +41,7 @@ class Spool:
 
     def write(self, data: Any) -> int:
         """Takes all of it, or raises."""
-        self._check_process()
+        self.check_process()
         view = memoryview(data)
         if not view.nbytes:
             # Of no bytes there is no view as bytes.
@@ -69,12 +70,12 @@ class Spool:
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Goes elsewhere."""
-        self._check_process()
+        self.check_process()
         return int(self._kept.seek(offset, whence))
 
     def truncate(self, size: int) -> None:
         """Makes it shorter, or longer by zeros, and stays where it is."""
-        self._check_process()
+        self.check_process()
         at = self.tell()
         if self._file is None and size > SPOOL_MAX:
             self._leave_memory()
@@ -86,7 +87,7 @@ class Spool:
 
     def content(self) -> Any:
         """All of it, without a second copy in memory; it may be read when this is closed."""
-        self._check_process()
+        self.check_process()
         if self._file is None:
             # The same memory, until one of both is changed.
             return self._memory.getvalue()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from .._errors import FileError, NoticeWarning
+from .._errors import FileError, NoticeWarning, UsageError
 from .spool import Spool
 
 # How far up an `__exit__` is looked for: ours, that of a wrapper, and of what holds that.
@@ -21,12 +21,21 @@ _FRAMES_MAX = 12
 
 
 class FobsWriter(io.BufferedIOBase):
-    """A file that is written. ``deliver`` takes its content, in memory or mapped; ``commit`` and ``discard`` are of a
-    transaction.
+    """A file that is written. ``deliver`` takes its content, in memory or mapped: when it is closed, or without
+    ``autocommit`` when it is committed.
     """
 
-    def __init__(self, fs: Any, path: str, mode: str, deliver: Callable[[Any], Any], begin: bytes = b"") -> None:
+    def __init__(
+        self,
+        fs: Any,
+        path: str,
+        mode: str,
+        deliver: Callable[[Any], Any],
+        begin: bytes = b"",
+        autocommit: bool = True,
+    ) -> None:
         self._finished = False
+        self._autocommit, self._held = autocommit, None
         super().__init__()
         self.fs, self.path, self.mode = fs, path, mode
         self.kwargs: dict[str, Any] = {}
@@ -120,22 +129,35 @@ class FobsWriter(io.BufferedIOBase):
                 raise FileError(
                     f"{self.path!r} is not delivered: a write to it failed before ({self._spoiled}); write it again"
                 )
-            self._send()
+            self._held = self._spool.content()
+            if self._autocommit:
+                self._send()
         finally:
-            self.discard()
+            self._finish()
 
     def _send(self) -> None:
-        self._deliver(self._spool.content())
+        held, self._held = self._held, None
+        self._deliver(held)
 
     def discard(self) -> None:
         """Drops it; nothing is delivered."""
+        self._held = None
+        self._finish()
+
+    def _finish(self) -> None:
         self._finished = True
         spool = getattr(self, "_spool", None)
         if spool is not None:
             spool.close()
 
     def commit(self) -> None:
-        """Of a transaction, which commits what this delivered to it."""
+        """Delivers what ``autocommit=False`` has held back; one of a transaction is committed by that."""
+        if self._autocommit:
+            return
+        self._spool.check_process()
+        if self._held is None:
+            raise UsageError(f"{self.path!r} has nothing to commit: close it first, and commit it once")
+        self._send()
 
     def __enter__(self) -> FobsWriter:
         self._open_spool()
@@ -255,7 +277,8 @@ class Compressed(io.BufferedIOBase):
         self._inner.ended_well()
 
     def commit(self) -> None:
-        """Of a transaction, which commits what this delivered to it."""
+        """As of the file below."""
+        self._inner.commit()
 
     def _dealloc_warn(self, _: Any) -> None:
         self.discard()
