@@ -442,6 +442,7 @@ class FobsSshFileSystem(FobsFileSystem):
 
     protocol = ("fobs+ssh", "fobsssh")
     _scheme = "ssh"
+    _is_served = False
 
     @classmethod
     def _rooted(cls, path: str) -> str:
