@@ -398,7 +398,31 @@ def test_what_is_no_ordinary_file_is_right_or_refused(fs: Any, served: Served, t
         assert b"processor" in file.read()
     far.get_file("/proc/cpuinfo", str(tmp_path / "cpus"))
     assert b"processor" in (tmp_path / "cpus").read_bytes()
+    version = Path("/proc/version").read_bytes()
+    assert far.cat_file("/proc/version", -5) == version[-5:] and far.cat_file("/proc/version", 3, -5) == version[3:-5]
+    assert asyncio.run(awaited(far, "/proc/version")) == version
+    with fobs.Session("far:/", **ssh) as session:
+        room = bytearray(len(version) + 10)
+        assert session.get_into("proc/version", room) == len(version) and room.startswith(version)
+        assert session.get_bytes("proc/version") == version
+        with pytest.raises(OSError, match="longer"):
+            session.get_bytes("proc/version", 5)
+    # An error in the middle is not the end (sshfs 224).
+    for act in (lambda: far.cat_file("/proc/self/mem"), lambda: far.get_file("/proc/self/mem", str(tmp_path / "mem"))):
+        with pytest.raises(OSError):
+            act()
+    assert not (tmp_path / "mem").exists()
     far.close()
+
+
+async def awaited(fs: Any, path: str) -> bytes:
+    """A file by :meth:`open_async`, in two reads."""
+    own = type(fs)(**{**fs.storage_options, "asynchronous": True, "skip_instance_cache": True})
+    file = await own.open_async(path, "rb")
+    found = await file.read(4) + await file.read()
+    await file.close()
+    own.close()
+    return bytes(found)
 
 
 def test_a_full_disk_is_tried_once(fs: Any, served: Served, tmp_path: Path) -> None:

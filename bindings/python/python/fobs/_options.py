@@ -84,6 +84,26 @@ def resolved(options: Mapping[str, Any]) -> dict[str, Option]:
     }
 
 
+def plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, with files as absolute paths, and in types that JSON has."""
+    return {name: _plain(value) for name, value in resolved(options).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (bytes, os.PathLike)):
+        return os.fsdecode(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    # numpy has numbers of its own.
+    if type(value).__name__ == "bool_":
+        return bool(value)
+    if isinstance(value, numbers.Real) and type(value).__module__ == "numpy":
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    return value
+
+
 def _is_file(name: str, value: Any) -> bool:
     if value is None:
         return False

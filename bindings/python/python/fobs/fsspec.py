@@ -19,7 +19,7 @@ from typing import Any
 
 from fsspec.asyn import get_loop
 
-from ._errors import UsageError
+from ._errors import FileError, ProtocolError, UsageError
 from ._files.mapping import Mapper
 from ._files.names import (
     DAEMON_PORT,
@@ -37,7 +37,7 @@ from ._files.reading import TO_END, FobsFile, FobsStream
 from ._files.run import Pool, mirror, run, whole
 from ._files.several import Several
 from ._files.writing import Compressed, FobsWriter, Text
-from ._options import resolved
+from ._options import plain, resolved
 from ._session import Session
 from ._types import Entry
 
@@ -124,7 +124,7 @@ class FobsFileSystem(Several):
 
     @storage_options.setter
     def storage_options(self, options: Any) -> None:
-        self._storage_options = resolved(options)
+        self._storage_options = plain(options)
 
     @property
     def fsid(self) -> str:
@@ -262,23 +262,63 @@ class FobsFileSystem(Several):
         return entry
 
     async def _range(self, path: Any, start: int, end: int, opened: Entry | None = None) -> bytes:
+        path, length = self._split(path)[1], max(end - start, 0)
         async with self._session() as session:
-            return await session.get_range_async(
-                self._split(path)[1], start, max(end - start, 0), opened=opened
-            )
+            try:
+                return await session.get_range_async(path, start, length, opened=opened)
+            except ProtocolError:
+                if opened is None:
+                    raise
+            # A server of 0.2 does not compare what it reads: what is there afterwards is compared here.
+            found = await session.get_range_async(path, start, length)
+            if (await session.stat_async(path))._stamp != opened._stamp:
+                raise FileError(f"{path!r} has changed since it was opened; open it again")
+            return found
 
     async def _cat_file(self, path: Any, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         form, path = self._split(path)
         if (start or 0) < 0 or (end or 0) < 0:
             size = (await self._info(form + path))["size"]
+            if size == 0:
+                # A file of /proc says nothing of its size.
+                return (await self._cat_file(form + path))[start:end]
             start = max(size + start, 0) if start is not None and start < 0 else start
             end = size + end if end is not None and end < 0 else end
-        if start is not None or end is not None:
-            return await self._range(path, start or 0, TO_END if end is None else end)
-        async with self._session() as session:
-            found = await session.get_bytes_async(path)
-        # A file of /proc says nothing of its size.
-        return found or await self._range(path, 0, TO_END)
+        try:
+            if start is not None or end is not None:
+                return await self._range(path, start or 0, TO_END if end is None else end)
+            async with self._session() as session:
+                try:
+                    found = await session.get_bytes_async(path)
+                except ProtocolError:
+                    found = None
+            if found is None:
+                # A server of 0.2 knows parts alone.
+                return await self._range(path, 0, TO_END, await self._opened(path))
+            # A file of /proc says nothing of its size, and an older server reads it by that.
+            return found or await self._range(path, 0, TO_END)
+        except UsageError:
+            if await self._isdir(form + path):
+                raise IsADirectoryError(f"{path!r} is a directory; name a file in it") from None
+            raise
+
+    async def _cat(
+        self, path: Any, recursive: bool = False, on_error: str = "raise", batch_size: int | None = None, **kwargs: Any
+    ) -> Any:
+        """The contents of files; with ``recursive``, of all files below."""
+        if not recursive:
+            return await super()._cat(path, on_error=on_error, batch_size=batch_size, **kwargs)
+        found = await super()._cat(path, recursive=True, on_error="return", batch_size=batch_size, **kwargs)
+        several = found if isinstance(found, dict) else {"": found}
+        # Directories are among what is below, and have no content.
+        kept = {name: value for name, value in several.items() if not isinstance(value, IsADirectoryError)}
+        failed = next((value for value in kept.values() if isinstance(value, BaseException)), None)
+        if failed is not None and on_error == "raise":
+            raise failed
+        if not isinstance(found, dict) and kept:
+            return found
+        is_kept = on_error != "omit" or failed is None
+        return {name: value for name, value in kept.items() if is_kept or not isinstance(value, BaseException)}
 
     # -- writing
 
@@ -347,7 +387,8 @@ class FobsFileSystem(Several):
         if mode not in ("wb", "xb", "ab"):
             raise ValueError(f"mode {mode!r} is not possible: a file is read (rb), or written whole (wb, xb, ab)")
         begin, deliver = self._run(self._begun, path, mode)
-        return FobsWriter(self, form + path, mode, lambda content: self._run(deliver, content), begin)
+        autocommit = bool(kwargs.get("autocommit", True))
+        return FobsWriter(self, form + path, mode, lambda content: self._run(deliver, content), begin, autocommit)
 
     async def _begun(self, path: str, mode: str) -> tuple[bytes, Callable[[Any], Awaitable[None]]]:
         """What a file that is written begins with, and what takes its content."""
@@ -398,8 +439,7 @@ class FobsFileSystem(Several):
             raise ValueError(f"mode {mode!r} is not possible here; give rb, wb, xb or ab, without compression")
         form, path = self._split(path)
         if mode == "rb":
-            entry = await self._opened(path)
-            return FobsStream(self, form + path, mode="rb", size=entry.size, cache_type="none", entry=entry)
+            return await FobsStream.read_of(self, form + path, await self._opened(path))
         return FobsStream.written(self, form + path, *await self._begun(path, mode))
 
 
@@ -416,6 +456,7 @@ class FobsSshFileSystem(FobsFileSystem):
 
     protocol = ("fobs+ssh", "fobsssh")
     _scheme = "ssh"
+    _is_served = False
 
     @classmethod
     def _rooted(cls, path: str) -> str:

@@ -27,7 +27,8 @@ pub enum Part {
         /// Its longest length, bytes.
         len: u64,
     },
-    /// All of it, at most this many bytes. It must not change meanwhile.
+    /// All of it, at most this many bytes. It must not change meanwhile. A file of /proc, which says nothing
+    /// of its size, is read to its end.
     Whole {
         /// Its longest length, bytes.
         max: u64,
@@ -76,7 +77,7 @@ impl Source {
         }
         let unchanged = expected.map(|_| Stamp::of(&stat));
         let reader = match part {
-            Part::Range { start, len } => PartReader { file, at: start, left: len, unchanged },
+            Part::Range { start, len } => PartReader { file, at: start, left: len, end_max: None, unchanged },
             Part::Whole { max } if size > max => {
                 let message = format!(
                     "'{}' has {size} bytes, more than the {max} that the caller has room for; read it in parts",
@@ -84,7 +85,12 @@ impl Source {
                 );
                 return Err(Error::new(ErrorKind::Usage, message));
             }
-            Part::Whole { .. } => PartReader { file, at: 0, left: size, unchanged: Some(Stamp::of(&stat)) },
+            Part::Whole { max } => {
+                // Without a size, one byte more tells whether it is longer than it may be.
+                let (left, end_max) =
+                    if size == 0 { (max.saturating_add(1), Some(max)) } else { (size, None) };
+                PartReader { file, at: 0, left, end_max, unchanged: Some(Stamp::of(&stat)) }
+            }
         };
         Source::from_stream(Box::new(reader), compress)
     }
@@ -105,6 +111,8 @@ struct PartReader {
     file: OwnedFd,
     at: u64,
     left: u64,
+    /// Where a file ends at the latest whose size is not known.
+    end_max: Option<u64>,
     /// What the file must still be at the end.
     unchanged: Option<Stamp>,
 }
@@ -120,6 +128,9 @@ impl Read for PartReader {
         };
         self.at = self.at.saturating_add(read as u64);
         self.left -= read as u64;
+        if self.end_max.is_some_and(|max| self.at > max) {
+            return Err(io::Error::other("it is longer than the caller has room for; read it in parts"));
+        }
         if read == 0
             && let Some(before) = self.unchanged.take()
             && !before.is_same_content(&Stamp::of(&fstat(&self.file)?))
@@ -167,6 +178,20 @@ mod tests {
         let error = read(&path, Part::Whole { max: 999 }).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Usage);
         assert!(error.message.contains("1000 bytes, more than the 999"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_does_not_say_its_size_is_read_to_its_end() {
+        let path = std::path::Path::new("/proc/version");
+        let length = fs::read(path).unwrap().len() as u64;
+        for max in [length, length + 1, u64::MAX] {
+            assert_eq!(read(path, Part::Whole { max }).unwrap(), (length, true), "{max}");
+        }
+        for max in [0, 3, length - 1] {
+            assert!(!read(path, Part::Whole { max }).unwrap().1, "longer than {max}");
+        }
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(read(empty.path(), Part::Whole { max: 0 }).unwrap(), (0, true));
     }
 
     #[test]

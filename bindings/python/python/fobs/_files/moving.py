@@ -19,8 +19,8 @@ from .._errors import DestinationError, PartialError, RemoteMissingError, Source
 from .._session import Session
 from .._types import Entry, Progress
 from .names import below, local, parent, text_of
+from .spool import Spool
 from .tree import Tree
-from .writing import content_of, new_spool
 
 
 class Staged:
@@ -88,16 +88,17 @@ class Moving(Tree):
         path = self._split(path)[1]
         if isinstance(value, str):
             raise TypeError("bytes are written, not text; encode it, or use write_text")
-        with new_spool() as spool:
+        with Spool(path) as spool:
             if hasattr(value, "__next__") or hasattr(value, "__aiter__"):
                 # Its length is known at its end.
                 await _fill(spool, value)
-                value = content_of(spool)
-            await self._deliver(path, lambda session, name: session.put_bytes_async(name, value), mode == "create")
+                value = spool.content()
+            await self._deliver(path, lambda session, name: session.put_bytes_async(name, value), creates(mode))
 
     async def _put_file(
         self, lpath: Any, rpath: Any, mode: str = "overwrite", callback: Any = DEFAULT_CALLBACK, **_: Any
     ) -> None:
+        creates(mode)
         here, path = local(lpath), self._split(rpath)[1]
         found = os.stat(here) if os.path.exists(here) else os.lstat(here)
         if stat.S_ISDIR(found.st_mode):
@@ -119,7 +120,7 @@ class Moving(Tree):
             await self._pipe_file(path, content, mode)
             return
         await self._deliver(
-            path, lambda session, name: session.put_async(here, name, progress=told(callback)), mode == "create"
+            path, lambda session, name: session.put_async(here, name, progress=told(callback)), creates(mode)
         )
 
     async def _put_link(self, here: str, path: str) -> None:
@@ -130,10 +131,18 @@ class Moving(Tree):
             above = parent(path)
             await self._with_parents(path, lambda session: session.put_async(directory + "/", above, recursive=True))
 
-    async def _get_file(self, rpath: Any, lpath: Any, callback: Any = DEFAULT_CALLBACK, **_: Any) -> None:
+    async def _get_file(
+        self, rpath: Any, lpath: Any = None, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **_: Any
+    ) -> None:
         form, path = self._split(rpath)
-        if isfilelike(lpath):
-            lpath.write(await self._cat_file(form + path))
+        into = outfile if outfile is not None else lpath
+        if into is None:
+            raise UsageError(f"{path!r} goes nowhere; name a file of this host, or give one that is open")
+        if isfilelike(into):
+            content = await self._cat_file(form + path)
+            callback.set_size(len(content))
+            into.write(content)
+            callback.absolute_update(len(content))
             return
         here = local(lpath)
         entry = await self._entry(path)
@@ -256,7 +265,7 @@ class Moving(Tree):
             await self._mv_file(source, target)
 
 
-async def _fill(spool: Any, pieces: Any) -> None:
+async def _fill(spool: Spool, pieces: Any) -> None:
     """Keeps what comes of a generator, which may call a file system of this loop: another thread runs it."""
     if hasattr(pieces, "__aiter__"):
         async for piece in pieces:
@@ -274,6 +283,13 @@ async def _fill(spool: Any, pieces: Any) -> None:
         await asyncio.to_thread(fill)
     finally:
         is_over.set()
+
+
+def creates(mode: str) -> bool:
+    """Whether what is written must not exist yet."""
+    if mode not in ("overwrite", "create"):
+        raise UsageError(f"mode {mode!r} is not possible: what is there is replaced (overwrite), or refused (create)")
+    return mode == "create"
 
 
 async def _removed(session: Session, name: str) -> None:

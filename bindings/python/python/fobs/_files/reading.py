@@ -11,7 +11,7 @@ from fsspec.spec import AbstractBufferedFile
 from .._errors import FileError
 from .._types import Entry
 from .run import run
-from .writing import content_of, new_spool
+from .spool import Spool
 
 # How much of a file without a size is looked at to see whether it has content.
 _PEEK = 1 << 16
@@ -37,9 +37,7 @@ class FobsFile(AbstractBufferedFile):  # type: ignore[misc]
         if self._content is not None:
             return self._content[start:end]
         found = bytes(run(self.fs.loop, self.fs._range, self.path, start, end, self._entry))
-        if len(found) < min(end, self.size) - start:
-            raise FileError(f"{self.path!r} has become shorter since it was opened; open it again")
-        return found
+        return whole_range(self.path, found, min(end, self.size) - start)
 
     def seek(self, loc: int, whence: int = 0) -> int:
         if self.closed:
@@ -64,6 +62,13 @@ def _again(
     return file
 
 
+def whole_range(path: str, found: bytes, length: int) -> bytes:
+    """What was read, which is as long as the file was said to be."""
+    if len(found) < length:
+        raise FileError(f"{path!r} has become shorter since it was opened; open it again")
+    return found
+
+
 class FobsStream(AbstractAsyncStreamedFile):  # type: ignore[misc]
     """A file of :meth:`open_async`: read in parts, or written and delivered when it is closed. A write that failed
     spoils it.
@@ -72,7 +77,8 @@ class FobsStream(AbstractAsyncStreamedFile):  # type: ignore[misc]
     #: What it begins with, and what takes its content.
     _begin: bytes = b""
     _deliver: Callable[[Any], Awaitable[None]]
-    _spool: Any = None
+    _spool: Spool | None = None
+    _content: bytes | None = None
     _spoiled: str | None = None
 
     @classmethod
@@ -82,39 +88,50 @@ class FobsStream(AbstractAsyncStreamedFile):  # type: ignore[misc]
         stream._begin, stream._deliver, stream.loc = begin, deliver, len(begin)
         return stream
 
+    @classmethod
+    async def read_of(cls, fs: Any, path: str, entry: Entry) -> FobsStream:
+        """One that is read in parts, all of the same file."""
+        content = None
+        if entry.size == 0:
+            # A file of /proc says nothing of its size.
+            content = bytes(await fs._range(path, 0, TO_END))
+        stream = cls(fs, path, mode="rb", size=len(content) if content else entry.size, cache_type="none", entry=entry)
+        stream._content = content or None
+        return stream
+
     async def _fetch_range(self, start: int, end: int) -> bytes:
-        return bytes(await self.fs._range(self.path, start, end, self.kwargs["entry"]))
+        if self._content is not None:
+            return self._content[start:end]
+        found = bytes(await self.fs._range(self.path, start, end, self.kwargs["entry"]))
+        return whole_range(self.path, found, min(end, self.size) - start)
 
     async def _initiate_upload(self) -> None:
-        self._spool = new_spool()
-        self._keep(self._begin)
+        self._spool = Spool(self.path)
+        self._keep(self._spool, self._begin)
 
-    def _keep(self, piece: bytes) -> None:
+    def _keep(self, spool: Spool, piece: bytes) -> None:
         if self._spoiled is not None:
             raise FileError(
                 f"{self.path!r} is not delivered: a write to it failed before ({self._spoiled}); write it again"
             )
         try:
-            self._spool.write(piece)
+            spool.write(piece)
         except BaseException as error:
             self._spoiled = f"{error}"
             raise
 
     async def _upload_chunk(self, final: bool = False) -> bool:
-        self._keep(self.buffer.getvalue())
+        assert self._spool is not None, "it is made as the upload begins"
+        self._keep(self._spool, self.buffer.getvalue())
         if final:
-            await self._deliver(content_of(self._spool))
+            await self._deliver(self._spool.content())
         return True
 
     def discard(self) -> None:
         """Drops it; nothing is delivered."""
         self.closed = True
         if self._spool is not None:
-            try:
-                self._spool.close()
-            except OSError:
-                # What a full disk did not take is not wanted any more.
-                pass
+            self._spool.close()
 
     async def close(self) -> None:
         """Delivers what is written, or raises."""

@@ -108,12 +108,27 @@ class _Blocking:
     def __init__(self, fs: Any, twin: str, method: Callable[..., Any]) -> None:
         functools.update_wrapper(self, method)
         self._fs, self._twin, self._method = fs, twin, method
+        self._places = _places_of(twin)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return run(self._fs.loop, self._method, *args, **kwargs)
+        # fsspec gives some of its coroutines another order than their blocking calls: what is meant goes by its name.
+        for name, value in zip(self._places, args):
+            if name in kwargs:
+                raise TypeError(f"{self._twin}() got several values of its argument {name!r}")
+            kwargs[name] = value
+        return run(self._fs.loop, self._method, *args[len(self._places) :], **kwargs)
 
     def __reduce__(self) -> Any:
         return getattr, (self._fs, self._twin)
+
+
+def _places_of(twin: str) -> tuple[str, ...]:
+    """The parameters that fsspec's blocking call takes by their places, in order."""
+    theirs = getattr(AbstractFileSystem, twin, None)
+    if theirs is None:
+        return ()
+    found = list(inspect.signature(theirs).parameters.values())[1:]
+    return tuple(one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD)
 
 
 def _generator(fs: Any, method: Callable[..., Any]) -> Callable[..., Any]:

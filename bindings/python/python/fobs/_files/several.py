@@ -15,7 +15,7 @@ from fsspec.utils import other_paths
 
 from .._errors import UsageError
 from .._types import Entry
-from .moving import Moving
+from .moving import Moving, creates
 from .names import below, has_magic, local, text_of
 
 
@@ -28,9 +28,11 @@ class Several(Moving):
         rpath: Any,
         recursive: bool = False,
         callback: Any = DEFAULT_CALLBACK,
+        batch_size: int | None = None,
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> Any:
+        kwargs["batch_size"] = batch_size
         lpath = [local(item) for item in lpath] if isinstance(lpath, (list, tuple)) else local(lpath)
         if isinstance(lpath, list) or (has_magic(lpath) and not os.path.lexists(lpath)):
             return await self._put_several(lpath, rpath, recursive, maxdepth, callback, kwargs)
@@ -49,9 +51,13 @@ class Several(Moving):
         if into and not lpath.endswith("/"):
             target = below(target, os.path.basename(os.path.abspath(lpath)))
         if maxdepth is not None:
-            await self._put_levels(lpath, form + target, maxdepth, callback, kwargs)
+            await self._put_levels(lpath, form + target, maxdepth, kwargs)
             return None
         await self._makedirs(form + target, exist_ok=True)
+        if creates(kwargs.get("mode", "overwrite")):
+            # One transfer replaces what is there.
+            await self._put_levels(lpath, form + target, None, kwargs)
+            return None
         async with self._session() as session:
             result = await session.put_async(f"{lpath.rstrip('/')}/", target, recursive=True, no_partial=True)
         for name in links_to_files(lpath):
@@ -60,14 +66,19 @@ class Several(Moving):
         count(callback, result.files)
         return None
 
-    async def _put_levels(self, here: str, target: str, maxdepth: int, callback: Any, kwargs: dict[str, Any]) -> None:
+    async def _put_levels(self, here: str, target: str, maxdepth: int | None, kwargs: dict[str, Any]) -> None:
+        """File by file; with a depth, directories come with what is in them."""
         for name in sorted(os.listdir(here)):
-            inner = os.path.join(here, name)
+            inner, there = os.path.join(here, name), below(target, name)
             if os.path.isdir(inner) and not os.path.islink(inner):
-                if maxdepth > 1:
-                    await self._put_levels(inner, below(target, name), maxdepth - 1, callback, kwargs)
+                if maxdepth is None:
+                    await self._makedirs(there, exist_ok=True)
+                if maxdepth is None or maxdepth > 1:
+                    await self._put_levels(inner, there, None if maxdepth is None else maxdepth - 1, kwargs)
             elif os.path.isfile(inner) or not os.path.exists(inner):
-                await self._put_file(inner, below(target, name), **kwargs)
+                await self._put_file(inner, there, **kwargs)
+            elif maxdepth is None and os.path.islink(inner):
+                await self._put_one(inner, there, **kwargs)
 
     async def _get(
         self,
@@ -116,10 +127,16 @@ class Several(Moving):
         return None
 
     async def _copy(
-        self, path1: Any, path2: Any, recursive: bool = False, on_error: str | None = None, **kwargs: Any
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        on_error: str | None = None,
+        maxdepth: int | None = None,
+        batch_size: int | None = None,
+        **_: Any,
     ) -> Any:
         on_error = on_error or ("ignore" if recursive else "raise")
-        maxdepth = kwargs.get("maxdepth")
         several = isinstance(path1, (list, tuple)) or isinstance(path2, (list, tuple))
         if several or not await self._stands_for_itself(path1):
             return await self._copy_several(path1, path2, recursive, maxdepth, on_error)

@@ -19,6 +19,10 @@ from .._types import Entry
 from .names import below, has_magic, normal, text_of
 
 
+# Where names begin.
+_TOPS = frozenset({"/", "", "."})
+
+
 def info_of(name: str, entry: Entry) -> dict[str, Any]:
     """An entry as fsspec has it. A link to a file has what a reader of it gets; one to a directory, or to nowhere,
     is a link, so that nothing enters it.
@@ -46,6 +50,8 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
     #: A session of the running event loop, and the form and path of a name: of the file system itself.
     _session: Callable[[], AbstractAsyncContextManager[Session]]
     _split: Callable[[Any], tuple[str, str]]
+    #: Whether names begin in a directory that is served, which may be emptied, and not in a whole host.
+    _is_served = True
 
     async def _entry(self, path: str) -> Entry:
         """The entry of a name; of a link the link, with what it leads to."""
@@ -281,7 +287,7 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         return level
 
     async def _expand_path(
-        self, path: Any, recursive: bool = False, maxdepth: int | None = None, assume_literal: bool = False
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, assume_literal: bool = False, **_: Any
     ) -> list[str]:
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
@@ -339,6 +345,10 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
         if not meant:
             raise FileNotFoundError(f"nothing is there by the name of {path!r}")
         names = {self._split(name)[1] for name in meant}
+        if recursive and not self._is_served and names & _TOPS:
+            raise UsageError(
+                f"{path!r} is the root or the home directory of a whole host, which is not emptied; name what is in it"
+            )
         if recursive:
             names = {name for name in names if not any(_is_above(other, name) for other in names)}
         # The deepest first, so that a directory is empty when its turn comes.
@@ -353,7 +363,7 @@ class Tree(AsyncFileSystem):  # type: ignore[misc]
             raise UsageError(f"{name!r} is a directory; remove it with recursive=True")
         elif maxdepth is not None:
             await self._remove_levels(name, maxdepth)
-        elif name in ("/", "", "."):
+        elif name in _TOPS:
             # Where names begin stays, empty.
             for inner in await self._listed(name):
                 await self._gone(below(name, inner.name), inner.is_dir)

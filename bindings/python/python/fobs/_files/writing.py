@@ -7,46 +7,35 @@ write that failed spoils the file, because nobody knows what of it is missing.
 from __future__ import annotations
 
 import io
-import mmap
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from .._errors import FileError, NoticeWarning
+from .._errors import FileError, NoticeWarning, UsageError
+from .spool import Spool
 
-# Bytes that are kept in memory; more go into a temporary file.
-SPOOL_MAX = 64 << 20
 # How far up an `__exit__` is looked for: ours, that of a wrapper, and of what holds that.
 _FRAMES_MAX = 12
 
 
-def new_spool() -> Any:
-    """Where content is kept whose end is not known yet."""
-    return tempfile.SpooledTemporaryFile(max_size=SPOOL_MAX, prefix="fobs-")
-
-
-def content_of(spool: Any) -> Any:
-    """All of it, without a second copy in memory; it may be read when the spool is closed."""
-    spool.flush()
-    spool.seek(0, io.SEEK_END)
-    size = spool.tell()
-    kept: Any = getattr(spool, "_file", None)
-    if isinstance(kept, io.BytesIO):
-        # The same memory, until one of both is changed.
-        return kept.getvalue()
-    return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ) if size else b""
-
-
 class FobsWriter(io.BufferedIOBase):
-    """A file that is written. ``deliver`` takes its content, in memory or mapped; ``commit`` and ``discard`` are of a
-    transaction.
+    """A file that is written. ``deliver`` takes its content, in memory or mapped: when it is closed, or without
+    ``autocommit`` when it is committed.
     """
 
-    def __init__(self, fs: Any, path: str, mode: str, deliver: Callable[[Any], Any], begin: bytes = b"") -> None:
+    def __init__(
+        self,
+        fs: Any,
+        path: str,
+        mode: str,
+        deliver: Callable[[Any], Any],
+        begin: bytes = b"",
+        autocommit: bool = True,
+    ) -> None:
         self._finished = False
+        self._autocommit, self._held = autocommit, None
         super().__init__()
         self.fs, self.path, self.mode = fs, path, mode
         self.kwargs: dict[str, Any] = {}
@@ -55,7 +44,7 @@ class FobsWriter(io.BufferedIOBase):
         self._collected = False
         # What is being handled when it is opened has nothing to do with it.
         self._handled = sys.exc_info()[1]
-        self._spool = new_spool()
+        self._spool = Spool(path)
         if begin:
             self.write(begin)
 
@@ -91,13 +80,11 @@ class FobsWriter(io.BufferedIOBase):
     def write(self, data: Any) -> int:
         """Takes all of it."""
         spool = self._open_spool()
-        view = memoryview(data).cast("B")
         try:
-            spool.write(view)
+            return int(spool.write(data))
         except BaseException as error:
             self._spoiled = self._spoiled or f"{error}"
             raise
-        return view.nbytes
 
     def tell(self) -> int:
         """Where the next byte goes."""
@@ -110,7 +97,7 @@ class FobsWriter(io.BufferedIOBase):
         return int(spool.tell())
 
     def truncate(self, size: int | None = None) -> int:
-        """Shortens it."""
+        """Makes it shorter, or longer by zeros."""
         spool = self._open_spool()
         size = int(spool.tell()) if size is None else size
         spool.truncate(size)
@@ -118,12 +105,6 @@ class FobsWriter(io.BufferedIOBase):
 
     def flush(self, force: bool = False) -> None:
         """Nothing is delivered before the end."""
-        if not self._finished and not self._spoiled:
-            try:
-                self._spool.flush()
-            except OSError as error:
-                self._spoiled = f"{error}"
-                raise
 
     def _dealloc_warn(self, _: Any) -> None:
         # What a collected text wrapper calls before it closes this.
@@ -148,26 +129,35 @@ class FobsWriter(io.BufferedIOBase):
                 raise FileError(
                     f"{self.path!r} is not delivered: a write to it failed before ({self._spoiled}); write it again"
                 )
-            self._send()
+            self._held = self._spool.content()
+            if self._autocommit:
+                self._send()
         finally:
-            self.discard()
+            self._finish()
 
     def _send(self) -> None:
-        self._deliver(content_of(self._spool))
+        held, self._held = self._held, None
+        self._deliver(held)
 
     def discard(self) -> None:
         """Drops it; nothing is delivered."""
+        self._held = None
+        self._finish()
+
+    def _finish(self) -> None:
         self._finished = True
         spool = getattr(self, "_spool", None)
         if spool is not None:
-            try:
-                spool.close()
-            except OSError:
-                # What a full disk did not take is not wanted any more.
-                pass
+            spool.close()
 
     def commit(self) -> None:
-        """Of a transaction, which commits what this delivered to it."""
+        """Delivers what ``autocommit=False`` has held back; one of a transaction is committed by that."""
+        if self._autocommit:
+            return
+        self._spool.check_process()
+        if self._held is None:
+            raise UsageError(f"{self.path!r} has nothing to commit: close it first, and commit it once")
+        self._send()
 
     def __enter__(self) -> FobsWriter:
         self._open_spool()
@@ -287,7 +277,8 @@ class Compressed(io.BufferedIOBase):
         self._inner.ended_well()
 
     def commit(self) -> None:
-        """Of a transaction, which commits what this delivered to it."""
+        """As of the file below."""
+        self._inner.commit()
 
     def _dealloc_warn(self, _: Any) -> None:
         self.discard()
