@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use fobs_proto::Timestamp;
+use fobs_proto::session::Side;
 use fobs_proto::wire::Header;
 use fobs_sys::{Ecn, Interest, UdpSocket, Waker};
 
@@ -32,6 +33,7 @@ fn links_with(of_receiver: DatagramKeys) -> ((Link, SocketAddr), (Link, SocketAd
             clock: Clock::start(),
             keys,
             direction,
+            side: if candidates.is_empty() { Side::Server } else { Side::Client },
             candidates,
             named: Vec::new(),
             validation: VALIDATION,

@@ -316,6 +316,9 @@ impl Target {
         }
         let found = self.look(&row.path, row.attributes.as_ref());
         let (mut there, stat) = found.unzip();
+        if let Some(there) = &mut there {
+            self.take_device_for_file(row, there);
+        }
         let wanted = wanted(row, &self.applier);
         if let Some(there) = &mut there
             && self.options.rules.compares_content(&wanted, there)

@@ -43,6 +43,11 @@ impl Compare {
 
     fn basis_of(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<(OwnedFd, u64)> {
         let view = self.view.as_mut()?;
+        // What an earlier run of rsync or of this program left of it comes first, as in rsync.
+        let partial = self.target.as_ref().and_then(|target| target.partial_of(&row.path));
+        if let Some(partial) = partial.and_then(|path| basis_at(view, &path)) {
+            return Some(partial);
+        }
         let own = basis_at(view, &row.path);
         if own.is_some() {
             return own;
