@@ -272,20 +272,21 @@ fn unfinished_rules(given: &SyncWords, filter: &mut Filter) -> Result<()> {
 /// What `-C` leaves out, behind all other rules: what a .cvsignore file names, what CVS leaves out, and what
 /// the user's own file and variable name.
 fn cvs_rules(filter: &mut Filter) -> Result<()> {
-    let own = std::env::home_dir().map(|home| home.join(".cvsignore"));
-    let own = own.and_then(|file| read(&file).ok()).unwrap_or_default();
-    let variable = std::env::var_os("CVSIGNORE").unwrap_or_default();
-    let words = own
-        .split(|byte| byte.is_ascii_whitespace())
-        .chain(variable.as_bytes().split(|byte| byte.is_ascii_whitespace()));
-    let theirs = words.filter(|word| !word.is_empty()).map(|word| [b"- ", word].concat());
-    let mut all = [CVS_FILES.to_vec()].into_iter().chain(cvs_names()).chain(theirs);
+    let mut all = [CVS_FILES.to_vec()].into_iter().chain(cvs_names());
     all.try_for_each(|rule| add_plain(filter, &rule).map_err(|why| usage(format!("-C: {why}"))))
 }
 
-/// The rules for what CVS leaves out.
+/// The rules for what CVS leaves out, and for what the user's own file and variable name.
 fn cvs_names() -> impl Iterator<Item = Vec<u8>> {
-    CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes())
+    let own = std::env::home_dir().map(|home| home.join(".cvsignore"));
+    let own = own.and_then(|file| read(&file).ok()).unwrap_or_default();
+    let variable = std::env::var_os("CVSIGNORE").unwrap_or_default().into_vec();
+    let split = |text: Vec<u8>| -> Vec<Vec<u8>> {
+        let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        words.map(|word| [b"- ", word].concat()).collect()
+    };
+    let usual = CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes());
+    usual.chain(split(own)).chain(split(variable))
 }
 
 /// Adds a rule that names no file.

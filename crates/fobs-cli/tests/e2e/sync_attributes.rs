@@ -343,3 +343,51 @@ fn a_host_without_an_address_is_pulled_from() {
     run(format!("{}/", source.display()), format!("no-such-host.invalid:{}/", pushed.display()));
     assert_eq!(fs::read(pushed.join("d/file")).expect("it is there"), b"content");
 }
+
+#[test]
+fn backups_are_named_where_that_is_asked_for() {
+    let case = Case::new("backups_are_named_where_that_is_asked_for");
+    let (source, target) = (case.local("source"), case.local("target"));
+    let run = |line: &str| {
+        let mut command = case.fobs(Side::Client);
+        command.arg("sync").args(words(line));
+        command.arg(format!("{}/", source.display())).arg(format!("{}/", target.display()));
+        let done = case.run(&mut command).expect_success();
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    write(&source.join("d/file"), "content");
+    write(&source.join("new"), "content");
+    write(&target.join("d/file"), "older");
+    let told = run("-rb --info=backup,name");
+    assert!(told.contains("d/file\nbacked up d/file to d/file~\n") && told.contains("new\n"), "{told}");
+    assert_eq!(told.matches("backed up").count(), 1, "{told}");
+    write(&source.join("d/file"), "newer content");
+    let told = run("-ri --backup --backup-dir=old --suffix=.o --info=backup");
+    assert!(told.contains("backed up d/file to old/d/file.o\n"), "{told}");
+    assert!(target.join("old/d/file.o").exists());
+    write(&source.join("d/file"), "content again");
+    assert!(!run("-rb --info=name").contains("backed up"));
+}
+
+#[test]
+fn the_limit_of_deletions_counts_missing_arguments() {
+    let case = Case::new("the_limit_of_deletions_counts_missing_arguments");
+    let (source, target) = (case.local("source"), case.local("target"));
+    fs::create_dir_all(&source).expect("our own place");
+    for name in ["a", "b", "c"] {
+        write(&target.join(name), "goes");
+    }
+    let run = |line: &str| {
+        let mut command = case.fobs(Side::Client);
+        command.arg("sync").args(words(line)).args(["a", "b", "c"].map(|name| source.join(name)));
+        command.arg(format!("{}/", target.display()));
+        case.run(&mut command)
+    };
+    let left = || fs::read_dir(&target).expect("ours").count();
+    run("-r --delete-missing-args --max-delete=2").expect_code(25);
+    assert_eq!(left(), 1);
+    run("-r --delete-missing-args --max-delete=0").expect_code(25);
+    assert_eq!(left(), 1);
+    run("-r --delete-missing-args --max-delete=1").expect_success();
+    assert_eq!(left(), 0);
+}

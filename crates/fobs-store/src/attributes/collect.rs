@@ -15,7 +15,7 @@ use crate::beneath;
 use crate::beneath::{Links, kind};
 use crate::stat::{Meta, NANOSECONDS};
 use fobs_model::options::Chmod;
-use fobs_model::options::{IdMapping, Preserve, Privileges};
+use fobs_model::options::{Preserve, Privileges};
 
 /// Reads attributes.
 #[derive(Debug)]
@@ -115,16 +115,16 @@ impl Collector {
     }
 
     fn user(&self, id: u32) -> Account {
-        let map = &self.preserve.users;
-        let mapping = if map.is_empty() { self.preserve.ids } else { IdMapping::Names };
+        // With --numeric-ids no account has a name, as in rsync.
+        let (map, mapping) = (&self.preserve.users, self.preserve.ids);
         let own = self.accounts.user(id, mapping);
         let to = map.of(id, own.name.as_deref()).map(str::to_owned);
         to.map_or(own, |to| named(to, id))
     }
 
     fn group(&self, id: u32) -> Account {
-        let map = &self.preserve.groups;
-        let mapping = if map.is_empty() { self.preserve.ids } else { IdMapping::Names };
+        // With --numeric-ids no account has a name, as in rsync.
+        let (map, mapping) = (&self.preserve.groups, self.preserve.ids);
         let own = self.accounts.group(id, mapping);
         let to = map.of(id, own.name.as_deref()).map(str::to_owned);
         to.map_or(own, |to| named(to, id))

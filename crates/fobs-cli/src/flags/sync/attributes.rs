@@ -1,7 +1,7 @@
 //! Options of `fobs sync` about what is kept of entries that not every user may set, and whose rights count.
 
 use fobs::NameCharsets;
-use fobs::options::flag::{Flag, Names, RSYNC, SYNC, Side, Takes};
+use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Side, Standing, Takes};
 use fobs::options::sync::SYNC2;
 
 use crate::flags::{Chosen, there};
@@ -29,8 +29,9 @@ pub const ATTRIBUTES: &[Row] = &[
         .side(Side::Both)
         .feature(SYNC2),
     Row::switch("super", |it, on| it.sync.choices.preserve.fake_super &= !on)
-        .help("Take back --fake-super: a side does what its user may")
-        .on(&[RSYNC]),
+        .on(&[RSYNC])
+        .rank(Rank::Hidden)
+        .standing(Standing::Taken("a side does what its user may; it takes back --fake-super")),
     Row::switch("copy-devices", |it, on| it.sync.choices.preserve.copy_devices = on)
         .help("Read devices of the sources as files, whole")
         .on(&[RSYNC])
@@ -72,8 +73,7 @@ pub const ATTRIBUTES: &[Row] = &[
     Row::switch("delay-updates", |it, on| it.sync.delay_updates = on)
         .help("Give all files their names together, at the end of the transfer")
         .on(&[RSYNC])
-        .side(Side::Receiver)
-        .feature(SYNC2),
+        .side(Side::Receiver),
     Row::new(
         "partial-dir",
         "DIR",
@@ -81,8 +81,7 @@ pub const ATTRIBUTES: &[Row] = &[
     )
     .help("Keep unfinished files in DIR, a name in each directory of the destination, and go on with them")
     .on(&[SYNC.of_one_run()])
-    .side(Side::Receiver)
-    .feature(SYNC2),
+    .side(Side::Receiver),
     Row::new(
         "temp-dir",
         "DIR",
@@ -90,6 +89,5 @@ pub const ATTRIBUTES: &[Row] = &[
     )
     .help("Write files in DIR, relative to the destination, until they are complete")
     .on(&[SYNC.of_one_run().letter('T')])
-    .side(Side::Receiver)
-    .feature(SYNC2),
+    .side(Side::Receiver),
 ];
