@@ -120,6 +120,8 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             keep: Partial::Keep,
             link_dest: Vec::new(),
             backup_dir: None,
+            temp_dir: None,
+            writes_devices: false,
             transfer_id: id,
             client,
             names: top_names(&paths),

@@ -53,6 +53,8 @@ pub struct LinkSetup {
     pub keys: DatagramKeys,
     /// The direction of this side's packets.
     pub direction: Direction,
+    /// Which side this is: a client may know no address of its server.
+    pub side: Side,
     /// Addresses that the peer may have; empty if it sends first.
     pub candidates: Vec<SocketAddr>,
     /// Others that it may have because it says so: until it is heard they get a few bytes, no more.
@@ -130,6 +132,7 @@ pub struct Link {
     socket: Arc<UdpSocket>,
     waker: Waker,
     clock: Clock,
+    pub(crate) side: Side,
     sealer: Sealer,
     /// Addresses that the peer merely names, and the bytes that went there.
     named: Vec<SocketAddr>,
@@ -188,6 +191,7 @@ impl Link {
             socket: Arc::new(setup.socket),
             waker: setup.waker,
             clock: setup.clock,
+            side: setup.side,
             sealer,
             named,
             named_bytes: 0,
@@ -219,11 +223,6 @@ impl Link {
     /// Whether the address is known.
     pub(crate) fn has_peer(&self) -> bool {
         self.peer().is_some()
-    }
-
-    /// Which side of the session this is.
-    pub(crate) fn side(&self) -> Side {
-        if self.inbound.peer.is_known_from_the_start() { Side::Client } else { Side::Server }
     }
 
     /// Datagrams dropped because they were malformed, replayed or forged.

@@ -173,7 +173,7 @@ impl Receiving {
         let mut machine = Receiver::new(job.config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
         job.steering.attach(link.waker());
-        let (began, side) = (link.clock().now(), link.side());
+        let (began, side) = (link.clock().now(), link.side);
         let receiving = Receiving {
             policy: ReceivePolicy::new(began, side, job.endurance.timeout),
             link,
@@ -220,7 +220,7 @@ impl Receiving {
         self.send_message(&Message::Complete(complete.clone()))?;
         let finished = self.await_finished()?;
         // A client has what it came for; a client that pushes may have missed the signal, and come again.
-        if finished.is_some() || self.link.side() == Side::Client {
+        if finished.is_some() || self.link.side == Side::Client {
             closing.acknowledged();
         }
         Ok(ReceiveOutcome { complete, finished: finished.unwrap_or_default() })

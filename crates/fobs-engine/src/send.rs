@@ -113,7 +113,7 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
         sending.settle(done);
     }
     sending.reporter.standing(&sending.standing());
-    if sending.link.side() == Side::Client {
+    if sending.link.side == Side::Client {
         // The server closes its streams soon, and no other is to be made in their place.
         sending.streams = None;
     }
@@ -153,7 +153,7 @@ impl Sending {
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let (cap, began) = (cap_of(&config, job.far_limit_bps), link.clock().now());
-        let (side, timeout) = (link.side(), job.endurance.timeout);
+        let (side, timeout) = (link.side, job.endurance.timeout);
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max, timeout, history };
         let steered = Steered::start(job.steering, &link, &job.throttle);

@@ -18,6 +18,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::charset::{in_transfer, on_disk};
 #[cfg(test)]
 use crate::faults;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub(super) fn open_beneath(
     links: Links,
 ) -> Result<OwnedFd, Errno> {
     let directory = directory.as_fd();
+    let path = &*on_disk(path)?;
     match open_below(directory, path, flags, mode, links) {
         Err(errno) if openat2_is_missing(errno) => {
             steps::open(directory, path, flags, mode, Within::Below(links))
@@ -126,7 +128,7 @@ fn or_dot(path: &[u8]) -> &[u8] {
 
 /// The status of what has the name.
 pub(super) fn stat(directory: impl AsFd, name: Component<'_>) -> Result<Stat, Errno> {
-    fs::statat(directory, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
+    fs::statat(directory, &*on_disk(name.as_bytes())?, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// More of the status of an open file.
@@ -137,8 +139,8 @@ pub(super) fn status(file: impl AsFd, wanted: StatxFlags) -> Result<Statx, Errno
 /// The target of the link that has the name.
 pub(super) fn read_link(directory: impl AsFd, name: Component<'_>) -> Result<Vec<u8>, Errno> {
     // Room for most targets; the call makes more where it is needed.
-    let target = fs::readlinkat(directory, name.as_bytes(), Vec::with_capacity(256))?;
-    Ok(target.into_bytes())
+    let target = fs::readlinkat(directory, &*on_disk(name.as_bytes())?, Vec::with_capacity(256))?;
+    Ok(in_transfer(target.as_bytes())?.into_owned())
 }
 
 /// Removes a name that is no directory's.
@@ -146,7 +148,7 @@ pub(super) fn unlink(directory: impl AsFd, name: Component<'_>) -> Result<(), Er
     let directory = directory.as_fd();
     #[cfg(test)]
     faults::strike(faults::Call::Unlink)?;
-    let done = fs::unlinkat(directory, name.as_bytes(), AtFlags::empty());
+    let done = fs::unlinkat(directory, &*on_disk(name.as_bytes())?, AtFlags::empty());
     #[cfg(test)]
     recorder::unlinked(&done, directory, name);
     done
@@ -157,7 +159,7 @@ pub(super) fn remove_directory(directory: impl AsFd, name: Component<'_>) -> Res
     let directory = directory.as_fd();
     #[cfg(test)]
     faults::strike(faults::Call::RemoveDirectory)?;
-    let done = fs::unlinkat(directory, name.as_bytes(), AtFlags::REMOVEDIR);
+    let done = fs::unlinkat(directory, &*on_disk(name.as_bytes())?, AtFlags::REMOVEDIR);
     #[cfg(test)]
     recorder::unlinked(&done, directory, name);
     done
@@ -168,7 +170,7 @@ pub fn rename(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> R
     let directory = directory.as_fd();
     #[cfg(test)]
     faults::strike(faults::Call::Rename)?;
-    let done = fs::renameat(directory, from.as_bytes(), directory, to.as_bytes());
+    let done = fs::renameat(directory, &*on_disk(from.as_bytes())?, directory, &*on_disk(to.as_bytes())?);
     #[cfg(test)]
     recorder::renamed(&done, (directory, from), (directory, to));
     done
@@ -182,8 +184,13 @@ pub(super) fn rename_new(directory: impl AsFd, from: Component<'_>, to: Componen
     let directory = directory.as_fd();
     #[cfg(test)]
     faults::strike(faults::Call::Rename)?;
-    let done =
-        fs::renameat_with(directory, from.as_bytes(), directory, to.as_bytes(), RenameFlags::NOREPLACE);
+    let done = fs::renameat_with(
+        directory,
+        &*on_disk(from.as_bytes())?,
+        directory,
+        &*on_disk(to.as_bytes())?,
+        RenameFlags::NOREPLACE,
+    );
     #[cfg(test)]
     recorder::renamed(&done, (directory, from), (directory, to));
     done
@@ -199,7 +206,7 @@ pub(super) fn move_to(
     let (from, to) = (from.as_fd(), to.as_fd());
     #[cfg(test)]
     faults::strike(faults::Call::Rename)?;
-    let done = fs::renameat(from, name.as_bytes(), to, new.as_bytes());
+    let done = fs::renameat(from, &*on_disk(name.as_bytes())?, to, &*on_disk(new.as_bytes())?);
     #[cfg(test)]
     recorder::renamed(&done, (from, name), (to, new));
     done
@@ -218,7 +225,13 @@ pub(super) fn move_to_new(
     let (from, to) = (from.as_fd(), to.as_fd());
     #[cfg(test)]
     faults::strike(faults::Call::Rename)?;
-    let done = fs::renameat_with(from, name.as_bytes(), to, new.as_bytes(), RenameFlags::NOREPLACE);
+    let done = fs::renameat_with(
+        from,
+        &*on_disk(name.as_bytes())?,
+        to,
+        &*on_disk(new.as_bytes())?,
+        RenameFlags::NOREPLACE,
+    );
     #[cfg(test)]
     recorder::renamed(&done, (from, name), (to, new));
     done
@@ -232,9 +245,10 @@ pub(super) fn link_held(held: impl AsFd, to: impl AsFd, new: Component<'_>) -> R
     let (held, to) = (held.as_fd(), to.as_fd());
     #[cfg(test)]
     faults::strike(faults::Call::Link)?;
-    let done = match fs::linkat(CWD, place_of(held), to, new.as_bytes(), AtFlags::SYMLINK_FOLLOW) {
+    let done = match fs::linkat(CWD, place_of(held), to, &*on_disk(new.as_bytes())?, AtFlags::SYMLINK_FOLLOW)
+    {
         // Without `/proc`; by descriptor alone only root may.
-        Err(Errno::NOENT) => fs::linkat(held, "", to, new.as_bytes(), AtFlags::EMPTY_PATH),
+        Err(Errno::NOENT) => fs::linkat(held, "", to, &*on_disk(new.as_bytes())?, AtFlags::EMPTY_PATH),
         linked => linked,
     };
     #[cfg(test)]
@@ -247,7 +261,7 @@ pub(super) fn symlink(target: &[u8], directory: impl AsFd, name: Component<'_>) 
     let directory = directory.as_fd();
     #[cfg(test)]
     faults::strike(faults::Call::MakeLink)?;
-    let done = fs::symlinkat(target, directory, name.as_bytes());
+    let done = fs::symlinkat(&*on_disk(target)?, directory, &*on_disk(name.as_bytes())?);
     #[cfg(test)]
     recorder::made(&done, directory, name, recorder::Made::Symlink(target.to_vec()), || {
         found(hold(directory, name))
@@ -265,7 +279,7 @@ pub(super) fn make_node(
 ) -> Result<(), Errno> {
     #[cfg(test)]
     faults::strike(faults::Call::MakeNode)?;
-    fs::mknodat(directory, name.as_bytes(), kind, mode, device)
+    fs::mknodat(directory, &*on_disk(name.as_bytes())?, kind, mode, device)
 }
 
 /// Makes a directory.
@@ -273,7 +287,7 @@ pub(super) fn make_directory(directory: impl AsFd, name: Component<'_>, mode: Mo
     let directory = directory.as_fd();
     #[cfg(test)]
     faults::strike(faults::Call::MakeDirectory)?;
-    let done = fs::mkdirat(directory, name.as_bytes(), mode);
+    let done = fs::mkdirat(directory, &*on_disk(name.as_bytes())?, mode);
     #[cfg(test)]
     recorder::made(&done, directory, name, recorder::Made::Directory, || found(hold(directory, name)));
     done
@@ -313,6 +327,11 @@ pub(super) fn reopen(held: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
 
 /// The target of a symbolic link that is held.
 pub(super) fn target_of_held(held: impl AsFd) -> Result<Vec<u8>, Errno> {
+    Ok(in_transfer(&target_on_disk(held)?)?.into_owned())
+}
+
+/// Likewise as the kernel has it.
+fn target_on_disk(held: impl AsFd) -> Result<Vec<u8>, Errno> {
     Ok(fs::readlinkat(held, "", Vec::with_capacity(256))?.into_bytes())
 }
 

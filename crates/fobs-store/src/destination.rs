@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::at;
 use super::beneath::{Base, HOLD_DIRECTORY, kind, reason, sentence};
+use super::charset::in_transfer;
 use super::held::is_trusted;
 use super::journal::is_interrupted;
 use super::source::SourceShape;
@@ -44,21 +45,28 @@ pub enum Above {
     Made,
 }
 
-/// Resolves `destination` and checks, as far as possible now, that it can be written. `names` are those of
-/// the sources, as far as they are known.
-pub(super) fn resolve(
-    base: &Base,
-    destination: &[u8],
-    shape: SourceShape,
-    names: &[Vec<u8>],
-    above: Above,
-) -> Result<Place> {
-    if above == Above::Made {
+/// A destination, and what is to become of it.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) base: &'a Base,
+    pub(super) destination: &'a [u8],
+    pub(super) shape: SourceShape,
+    /// The names of the sources, as far as they are known.
+    pub(super) names: &'a [Vec<u8>],
+    pub(super) above: Above,
+    /// It may be a device that is written as a file.
+    pub(super) writes_devices: bool,
+}
+
+/// Resolves the destination and checks, as far as possible now, that it can be written.
+pub(super) fn resolve(wanted: &Wanted<'_>) -> Result<Place> {
+    let Wanted { base, destination, .. } = *wanted;
+    if wanted.above == Above::Made {
         make_above(base, destination)?;
     }
     let place = match base.open_place(destination, OFlags::PATH) {
-        Ok(existing) => existing_place(base, destination, shape, names, existing)?,
-        Err(Errno::NOENT) => new_place(base, destination, shape)?,
+        Ok(existing) => existing_place(wanted, wanted.names, existing)?,
+        Err(Errno::NOENT) => new_place(base, destination, wanted.shape)?,
         Err(errno) => return Err(refused(destination, errno)),
     };
     let (Place::Into(directory) | Place::Made(directory) | Place::As { directory, .. }) = &place else {
@@ -83,7 +91,8 @@ pub(super) fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
         let above = if above.is_empty() && parent.starts_with(b"/") { b"/" } else { above };
         let directory =
             base.open_place(above, HOLD_DIRECTORY).map_err(|errno| refused(destination, errno))?;
-        let name = Component::new(name).map_err(|bad| refused(destination, bad.into()))?;
+        let name = in_transfer(name).map_err(|errno| refused(destination, errno))?;
+        let name = Component::new(&name).map_err(|bad| refused(destination, bad.into()))?;
         match at::make_directory(&directory, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(refused(destination, errno)),
@@ -93,21 +102,18 @@ pub(super) fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
 }
 
 /// The place of a destination that nothing is written to; `None` if it does not exist.
-pub(super) fn look(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Option<Place>> {
+pub(super) fn look(wanted: &Wanted<'_>) -> Result<Option<Place>> {
+    let Wanted { base, destination, .. } = *wanted;
     match base.open_place(destination, OFlags::PATH) {
-        Ok(existing) => existing_place(base, destination, shape, &[], existing).map(Some),
+        Ok(existing) => existing_place(wanted, &[], existing).map(Some),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(refused(destination, errno)),
     }
 }
 
-fn existing_place(
-    base: &Base,
-    destination: &[u8],
-    shape: SourceShape,
-    names: &[Vec<u8>],
-    existing: OwnedFd,
-) -> Result<Place> {
+/// Of a destination that exists; `names` are those of the sources, as far as they are known.
+fn existing_place(wanted: &Wanted<'_>, names: &[Vec<u8>], existing: OwnedFd) -> Result<Place> {
+    let Wanted { base, destination, shape, .. } = *wanted;
     let stat = fs::fstat(&existing).map_err(|errno| refused(destination, errno))?;
     let shown = show(destination);
     match kind(&stat) {
@@ -126,6 +132,11 @@ fn existing_place(
             Err(unusable(format!("cannot copy into '{shown}': it is not a directory; name one")))
         }
         FileType::RegularFile => split_place(base, destination),
+        FileType::CharacterDevice | FileType::BlockDevice
+            if wanted.writes_devices && matches!(base, Base::Ambient) && is_trusted(&stat) =>
+        {
+            split_place(base, destination)
+        }
         // Not for clients of a daemon, and not where another user would read what is written.
         FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) && is_trusted(&stat) => {
             // The one that was looked at: by its name it could be another one by now.
@@ -168,6 +179,7 @@ fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
         // Such a path is a directory or does not exist at all.
         return Err(refused(destination, Errno::NOENT));
     }
+    let name = &*in_transfer(name).map_err(|errno| refused(destination, errno))?;
     let component = Component::new(name).map_err(|bad| refused(destination, bad.into()))?;
     if is_journal(name) {
         let shown = show(destination);

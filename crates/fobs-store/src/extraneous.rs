@@ -247,6 +247,11 @@ impl Extraneous {
         Some(self.delete.when).filter(|when| *when != DeleteWhen::Before || self.only_delete)
     }
 
+    /// So many deletions were made already, which count for the limit.
+    pub(super) fn has_deleted(&mut self, count: u64) {
+        self.delete.max = self.delete.max.map(|max| max.saturating_sub(count));
+    }
+
     /// The sources have this path.
     pub(super) fn see(&mut self, path: &[u8]) {
         let hash = self.hashes.hash_one(path::split(path).1);

@@ -33,6 +33,7 @@ mod attributes;
 mod backups;
 mod basis;
 mod beneath;
+mod charset;
 mod chunk;
 pub mod clean;
 mod clearance;
@@ -62,6 +63,7 @@ pub mod record;
 #[cfg(test)]
 mod recorder;
 mod requested;
+mod run_as;
 mod scratch;
 #[cfg(any(test, feature = "testing"))]
 pub mod seal;
@@ -86,6 +88,7 @@ mod tests;
 pub use anchor::{Purpose, anchor};
 pub use attributes::Attributes;
 pub use beneath::{Base, Links};
+pub use charset::{NameCharsets, convert_names};
 pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, chunk_room};
 pub use destination::Above;
 pub use expand::{Expanded, at_home, expand, expand_here, may_stand_for, needs_expansion};
@@ -102,6 +105,7 @@ pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
 pub use looked::Looked;
 pub use record::UNKNOWN_KIND;
+pub use run_as::run_as;
 pub use scratch::scratch_file;
 #[cfg(any(test, feature = "testing"))]
 pub use seal::{open_chunk, seal};

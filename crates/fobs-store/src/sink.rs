@@ -142,7 +142,7 @@ impl Sink {
             }
         }
         let may_repeat = spec.may_repeat();
-        let place = resolve(&spec.base, &spec.destination, spec.shape, &spec.names, spec.above);
+        let place = resolve(&spec.wanted());
         let place = place.map_err(|error| unseen(&spec, error))?;
         let is_made = matches!(place, Place::Made(_));
         let (directory, name) = match place {
@@ -154,6 +154,7 @@ impl Sink {
             }
         };
         let (bases, aside) = (spec.open_bases(name.as_deref())?, spec.backups(name.as_deref())?);
+        let elsewhere = spec.elsewhere(name.as_deref())?;
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
         let mut notices = Vec::new();
         let (journal, alone) = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
@@ -161,6 +162,7 @@ impl Sink {
         let mut tree = Tree::new(directory, name, applier, spec.fsync, (journal, alone)).under(spec.terms);
         tree.begin_from(before, is_made);
         tree.keeps_backups_in(aside);
+        tree.writes_in(elsewhere);
         if spec.preserve.hard_links {
             tree.keep_first_names(&spec.budget);
         }
@@ -259,6 +261,11 @@ impl Sink {
             events(naming.named(event));
         };
         self.link_rest(events)?;
+        if let Target::Tree(tree) = &mut self.target {
+            tree.put_in_place(&mut |path, message| {
+                events(SinkEvent::FileFailed(FileError { path: path.to_vec(), message }));
+            });
+        }
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut extraneous) = later {
             if failed.get() {

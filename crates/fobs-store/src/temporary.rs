@@ -13,16 +13,19 @@ use super::beneath::kind;
 use super::held::{Inode, Movable, is_trusted, may_be_put_there};
 use super::keep;
 use super::own::{OWN_MODE, is_marked, open_own};
+use super::record::Device;
 use super::stat::Meta;
 #[cfg(test)]
 use super::{faults, recorder};
 use fobs_model::options::Overwrite;
 
+mod elsewhere;
 mod in_place;
 mod left;
 mod names;
 mod thing;
 
+pub(super) use in_place::InPlace;
 pub(super) use thing::{Placed, Thing, is_made_here, place};
 
 pub(super) use left::{ORPHANED_AFTER, age};
@@ -194,6 +197,10 @@ pub(super) struct TemporaryFile {
     reserved: u64,
     /// An earlier run began it, and it may be longer than what is written now.
     is_resumed: bool,
+    /// What it stands for, where that is no file (`--fake-super`).
+    stands_for: Option<(u32, Device)>,
+    /// The directory of its place, and what makes its name there, while it lies in another one (`-T`).
+    home: Option<(Arc<OwnedFd>, Names)>,
 }
 
 impl TemporaryFile {
@@ -215,7 +222,7 @@ impl TemporaryFile {
         let file = Arc::new(file);
         let temporary = Temporary { directory, name, held: Arc::clone(&file), in_place: false };
         let reserved = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };
-        Ok(TemporaryFile { file, temporary, reserved, is_resumed: false })
+        Ok(TemporaryFile { file, temporary, reserved, is_resumed: false, stands_for: None, home: None })
     }
 
     /// Goes on with the temporary file of `name`, in a journalled transfer, or, where names may be replaced,
@@ -242,7 +249,14 @@ impl TemporaryFile {
         };
         let file = Arc::new(at::reopen(&held, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?);
         let temporary = Temporary { directory, name: part, held: Arc::clone(&file), in_place: false };
-        Ok(Some(TemporaryFile { file, temporary, reserved: 0, is_resumed: true }))
+        Ok(Some(TemporaryFile {
+            file,
+            temporary,
+            reserved: 0,
+            is_resumed: true,
+            stands_for: None,
+            home: None,
+        }))
     }
 
     /// Writes all of `data` at `offset`.
@@ -278,14 +292,19 @@ impl TemporaryFile {
         Ok(())
     }
 
+    /// From now on it stands for something of this type.
+    pub(super) fn stand_for(&mut self, what: (u32, Device)) {
+        self.stands_for = Some(what);
+    }
+
     /// The end of its temporary name.
     pub(super) fn suffix(&self) -> Option<Suffix> {
         suffix_in(self.temporary.name.as_bytes())
     }
 
-    /// Its directory.
+    /// The directory of its place.
     pub(super) fn directory(&self) -> &Arc<OwnedFd> {
-        &self.temporary.directory
+        self.home.as_ref().map_or(&self.temporary.directory, |(directory, _)| directory)
     }
 
     /// The open file.
@@ -351,6 +370,52 @@ impl TemporaryFile {
         self.temporary.in_place = true;
     }
 
+    /// Leaves it under its own name in another directory of the same file system; given back where it cannot
+    /// be moved there.
+    pub(super) fn keep_as(mut self, directory: &OwnedFd, name: Component<'_>) -> Option<TemporaryFile> {
+        let from = (&self.temporary.directory, self.temporary.name.as_component());
+        self.temporary.in_place = at::move_to(from.0, from.1, directory, name).is_ok();
+        if self.temporary.in_place { None } else { Some(self) }
+    }
+
+    /// Sets what is kept of the file, now of `len` bytes, and moves it to another directory of the same file
+    /// system, where it waits for its name.
+    pub(super) fn commit_into(
+        &mut self,
+        directory: &OwnedFd,
+        name: Component<'_>,
+        len: u64,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+        applier: &Applier,
+    ) -> Result<Result<(), Unset>, Errno> {
+        let mut kept = self.dressed(len, meta, attributes, applier)?;
+        if let Some(mode) = self.temporary.kept_mode(name, false, meta, applier)? {
+            kept = kept.and(set_mode(open_handle(&*self.file), mode));
+        }
+        at::move_to(&self.temporary.directory, self.temporary.name.as_component(), directory, name)?;
+        self.temporary.in_place = true;
+        Inode::of_held(&self.temporary.held)?.has_name(directory, name)?;
+        Ok(kept)
+    }
+
+    /// Ends the file after `len` bytes and sets what is kept of it.
+    fn dressed(
+        &self,
+        len: u64,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+        applier: &Applier,
+    ) -> Result<Result<(), Unset>, Errno> {
+        self.cut_to(len)?;
+        let now = applier.made_in(self.directory(), Some(OWN_MODE));
+        let file = open_handle(&*self.file);
+        Ok(match self.stands_for {
+            Some(what) => applier.dress_as(file, what, now, meta, attributes),
+            None => applier.dress(file, now, meta, attributes),
+        })
+    }
+
     /// Sets what is kept of the file, now of `len` bytes, and renames it to `name`. `Ok(Err(_))`: renamed,
     /// but not all could be set.
     pub(super) fn commit(
@@ -362,9 +427,7 @@ impl TemporaryFile {
         applier: &Applier,
         movable: Movable,
     ) -> Result<Result<(), Unset>, Errno> {
-        self.cut_to(len)?;
-        let now = applier.made_in(&self.temporary.directory, Some(OWN_MODE));
-        let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
+        let mut kept = self.dressed(len, meta, attributes, applier)?;
         if applier.keeping.overwrite == Overwrite::Refuse {
             return self.temporary.take_new(name, movable).map(|()| kept);
         }

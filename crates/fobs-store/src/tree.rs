@@ -1,11 +1,14 @@
 //! The destination tree: directories, links and files, all opened below one directory.
 
 mod directories;
+mod elsewhere;
 mod entrances;
 mod files;
 mod first_names;
+mod noted;
 mod settling;
 mod terms;
+mod waiting;
 
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -19,6 +22,7 @@ pub(crate) use self::files::Old;
 pub(crate) use self::first_names::FirstNames;
 pub(crate) use self::settling::Settling;
 use self::terms::written_now;
+use self::waiting::Waiting;
 use super::at;
 use super::at::open_beneath;
 use super::attributes::{Applier, Attributes, Made, ModeNow, Modes, Unkept, Unset, open_handle};
@@ -35,12 +39,13 @@ use super::record::{Device, Meta, SpecialKind};
 use super::select::Implied;
 use super::temporary::{Names, Placed, TemporaryFile, Thing, is_made_here, place};
 use super::view::View;
+use super::walk::type_bits;
 use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind};
 use fobs_model::name::Component;
-use fobs_model::name::ours::{is_journal, suffix_in};
+use fobs_model::name::ours::{is_journal, suffix_in, temporary};
 use fobs_model::options::sync::SyncOptions;
 use fobs_model::options::{Overwrite, Sight, Terms};
 
@@ -105,8 +110,15 @@ pub(super) struct Tree {
     backups: Option<Backups>,
     /// Where they lie, if not beside their files.
     aside: Option<Arc<Aside>>,
+    /// The directory in which files lie until they are complete, and its path; none where each lies beside
+    /// its place.
+    elsewhere: Option<(Arc<OwnedFd>, Vec<u8>)>,
     /// Files that are replaced keep their inode (`--inplace`).
     in_place: bool,
+    /// Where unfinished files, and such as wait for the end, lie beside their place.
+    waiting: Option<Waiting>,
+    /// Devices are written as files are (`--write-devices`).
+    writes_devices: bool,
     /// Times of directories are left.
     leaves_directory_times: bool,
     /// Times of links are left.
@@ -190,7 +202,10 @@ impl Tree {
             health,
             backups: None,
             aside: None,
+            elsewhere: None,
             in_place: false,
+            waiting: None,
+            writes_devices: false,
             leaves_directory_times: false,
             leaves_link_times: false,
             leaves_top: false,
@@ -223,6 +238,9 @@ impl Tree {
         let is_alone = self.backups.is_none() && sync.link_dest.is_empty();
         self.applier.keeping.executability = sync.rules.executability;
         self.in_place = sync.rules.in_place && may_rename && is_alone;
+        self.writes_devices = sync.rules.writes_devices && self.in_place && self.applier.may_open_devices;
+        self.waiting = Waiting::of(sync, budget).filter(|_| may_rename);
+        self.take_partial_back();
         if sync.only_delete {
             self.top_meta = self.before;
         }
@@ -235,25 +253,6 @@ impl Tree {
         self.leaves_top = sync.leaves_top();
         self.entrances = Some(Entrances::within(budget));
         self.dirlinks = sync.rules.keeps_dirlinks.then(|| Dirlinks::within(budget));
-    }
-
-    /// Tells where backups go that do not lie beside their files.
-    pub(super) fn keeps_backups_in(&mut self, aside: Option<Arc<Aside>>) {
-        self.aside = aside;
-    }
-
-    /// That directory.
-    pub(super) fn aside(&self) -> Option<&Arc<Aside>> {
-        self.aside.as_ref()
-    }
-
-    fn backups_of(&self, sync: &SyncOptions, budget: &MemoryBudget) -> Option<Backups> {
-        match (&self.aside, sync.backup.clone()) {
-            (Some(aside), suffix) => {
-                Some(Backups::aside(suffix, Arc::clone(aside), Arc::clone(&self.top), budget))
-            }
-            (None, suffix) => suffix.map(|suffix| Backups::new(suffix, budget)),
-        }
     }
 
     /// Where to put which directories were seen.
@@ -323,6 +322,9 @@ impl Tree {
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
         let meta = if self.leaves_link_times { written_now(meta) } else { meta };
+        if self.applier.preserve.fake_super {
+            return self.noted_link(cleared.path(), target, meta, attributes);
+        }
         self.make(cleared.path(), "make the symbolic link", &Thing::Symlink(target), meta, attributes)
     }
 
@@ -336,6 +338,9 @@ impl Tree {
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
         let path = cleared.path();
+        if self.applier.preserve.fake_super {
+            return self.noted_special(path, (kind, device), meta, attributes);
+        }
         let file_type = match kind {
             SpecialKind::Fifo => FileType::Fifo,
             SpecialKind::Socket => FileType::Socket,
@@ -360,9 +365,13 @@ impl Tree {
         let path = cleared.path();
         self.check_skipped(target)?;
         let from = self.place_of_file(target)?.into_owned();
+        let waiting = self.waiting_at(&from);
         let held = path::split_name(&from)
             .map_err(Errno::from)
-            .and_then(|(parent, name)| at::hold(&*self.hold(parent)?, name))
+            .and_then(|(parent, name)| match waiting {
+                Some(held) => Ok(held),
+                None => at::hold(&*self.hold(parent)?, name),
+            })
             .and_then(|held| fs::fstat(&held).map(|stat| (held, stat)));
         let (held, stat) =
             held.map_err(|errno| Trouble::Path(self.veiled("find the first name of", path, errno)))?;

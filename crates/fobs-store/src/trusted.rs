@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::at;
+use super::charset::convert_names;
 use super::stat::kind;
 use fobs_model::name::Component;
 
@@ -32,6 +33,8 @@ const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// # Errors
 /// `LOOP` for a link of a third user, beside those of the kernel.
 pub(super) fn open_trusted(path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    // It is this host's.
+    let _as_they_are = convert_names(None);
     match at::open_without_links(rustix::fs::CWD, path, flags, mode) {
         // There is a link: the way is gone step by step.
         Err(Errno::LOOP) => Way::of(path)?.open(flags, mode),

@@ -4,6 +4,7 @@
 mod entry;
 mod followed;
 mod following;
+mod look;
 mod missing;
 mod named;
 mod passed_over;
@@ -20,11 +21,12 @@ use super::at;
 use super::at::open_beneath;
 use super::attributes::{Collector, FileSystems, HardLinks, SymbolicLinks, Unkept, open_handle};
 use super::beneath::{Base, Links, kind};
+use super::charset::in_transfer;
 use super::own::is_own;
 use super::record::{Device, Meta};
 use super::select::Selection;
 use super::stamp::Stamp;
-use entry::{failed, found, lost, no_attributes, not_regular, owner_in, read_link, special_kind};
+use entry::{failed, lost, no_attributes, not_regular, owner_in, special_kind};
 use fobs_filter::path::{PATH_LEN_MAX, show};
 use fobs_filter::{NameKind, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
@@ -32,6 +34,7 @@ use fobs_model::error::Error;
 use fobs_model::event::FileError;
 use fobs_model::name::Component;
 
+use look::look;
 use named::NamedKind;
 
 pub(super) use super::select::Contents;
@@ -211,6 +214,7 @@ impl Walk {
         };
         let opened = opened.and_then(|directory| {
             let stat = fs::fstat(&directory)?;
+            let stat = self.collector.seen(open_handle(&directory), &stat)?;
             let attributes = self.collector.attributes(open_handle(&directory), &stat);
             Ok((stat, attributes, Dir::new(directory)?))
         });
@@ -369,6 +373,19 @@ impl Level {
         (self.reading, self.contents) = (None, Contents::Unseen);
     }
 
+    /// A name that the other side cannot have: what it has there is not judged.
+    fn not_converted(&mut self, name: &[u8]) -> Entry {
+        self.contents = Contents::Unseen;
+        let message = format!("cannot convert the name '{}' (--iconv)", show(&path::join(&self.path, name)));
+        Entry::Failed(FileError { path: self.path.clone(), message })
+    }
+
+    fn too_long(&mut self, path: &[u8]) -> Entry {
+        self.contents = Contents::Unseen;
+        let message = format!("cannot read '{}': its path is longer than {PATH_LEN_MAX} bytes", show(path));
+        Entry::Failed(FileError { path: self.path.clone(), message })
+    }
+
     /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
     /// for a file under a temporary name of a copy. With `later` a file is not opened.
     fn child(
@@ -382,23 +399,24 @@ impl Level {
         if matches!(name, b"." | b"..") {
             return None;
         }
+        let Ok(name) = in_transfer(name) else { return Some(self.not_converted(name)) };
+        let name = &*name;
         let path = path::join(&self.path, name);
         if path.len() > PATH_LEN_MAX {
-            let message =
-                format!("cannot read '{}': its path is longer than {PATH_LEN_MAX} bytes", show(&path));
-            self.contents = Contents::Unseen;
-            return Some(Entry::Failed(FileError { path: self.path.clone(), message }));
+            return Some(self.too_long(&path));
         }
         let directory = self.reading.as_ref()?.fd().ok()?;
         let stat = || at::stat(directory, Component::new(name)?);
-        let file_type = match type_of(entry, stat) {
-            Ok(file_type) => file_type,
+        let real = type_of(entry, stat);
+        let taken = real.and_then(|real| search.taken_for(directory, name, real).map(|taken| (real, taken)));
+        let (real, file_type) = match taken {
+            Ok(types) => types,
             Err(errno) => return Some(lost(&path, errno)),
         };
-        let following = search.following.filter(|_| file_type == FileType::Symlink);
+        let following = search.following.filter(|_| real == FileType::Symlink);
         let followed = following.and_then(|it| Some((it, it.target(directory, name, &path)?)));
-        let is_directory = file_type == FileType::Directory
-            || followed.as_ref().is_some_and(|(_, target)| target.is_directory());
+        let is_directory =
+            real == FileType::Directory || followed.as_ref().is_some_and(|(_, target)| target.is_directory());
         let name_kind = if is_directory { NameKind::Directory } else { NameKind::Other };
         if selection.is_some_and(|selection| !selection.takes(&path, name_kind)) {
             return None;
@@ -447,52 +465,5 @@ fn type_of(entry: &DirEntry, stat: impl FnOnce() -> Result<fs::Stat, Errno>) -> 
     match entry.file_type() {
         FileType::Unknown => stat().map(|stat| kind(&stat)),
         file_type => Ok(file_type),
-    }
-}
-
-/// The entry of a name that is no directory. With `later` a file is not opened.
-fn look(
-    directory: BorrowedFd<'_>,
-    name: &[u8],
-    path: Vec<u8>,
-    file_type: FileType,
-    later: Option<&Unopened>,
-    search: &Search<'_>,
-) -> Entry {
-    let collector = search.collector;
-    if let (FileType::RegularFile, None) = (file_type, later) {
-        return match open_beneath(directory, name, READ_ONE, Mode::empty(), Links::Refuse) {
-            Ok(file) => opened(path, file, collector),
-            Err(errno) => lost(&path, errno),
-        };
-    }
-    let stat = match Component::new(name).map_err(Errno::from).and_then(|name| at::stat(directory, name)) {
-        Ok(stat) => stat,
-        Err(errno) => return lost(&path, errno),
-    };
-    let kept = collector.attributes_at(directory, name, &stat);
-    let origin = search.origins.of(&stat, later);
-    if let (FileType::RegularFile, Some(later)) = (file_type, later) {
-        return found(path, &stat, kept, later.clone(), origin, collector);
-    }
-    let (meta, attributes) = match kept {
-        Ok(attributes) => (collector.meta(&stat), attributes),
-        Err(errno) => return no_attributes(&path, errno),
-    };
-    match (kind(&stat), special_kind(kind(&stat))) {
-        (FileType::Symlink, _) => match read_link(directory, name, collector) {
-            Ok(target) => Entry::Symlink { path, target, meta, attributes, origin },
-            Err(errno) => lost(&path, errno),
-        },
-        (_, Some(kind)) if search.lists_all || collector.preserve.keeps(kind) => {
-            let device = if kind.is_device() {
-                Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) }
-            } else {
-                Device::default()
-            };
-            Entry::Special { path, kind, device, meta, attributes, origin }
-        }
-        // It was replaced since its name was read.
-        _ => Entry::Failed(FileError { message: not_regular(&path), path }),
     }
 }

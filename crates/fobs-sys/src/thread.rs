@@ -1,5 +1,6 @@
 //! CPU, priority and scheduler hints of the calling thread.
 
+use std::cell::Cell;
 use std::mem::size_of;
 use std::{fs, io};
 
@@ -28,6 +29,21 @@ impl CpuTicks {
         let total = self.total.saturating_sub(before.total);
         if total == 0 { 1.0 } else { self.idle.saturating_sub(before.idle) as f64 / total as f64 }
     }
+}
+
+thread_local! {
+    static MARK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A number that belongs to this thread, and to those that [`crate::confine::spawn`] starts in it; 0 at
+/// first.
+pub fn mark() -> usize {
+    MARK.get()
+}
+
+/// Gives this thread another one.
+pub fn set_mark(mark: usize) {
+    MARK.set(mark);
 }
 
 /// The CPU that the calling thread runs on.

@@ -146,10 +146,8 @@ pub(crate) fn check_bases(sink: &Sink, permit: Option<&Permit>) -> Result<()> {
         permit.map_or(Ok(()), |permit| permit.check_path(&basis.path))?;
         basis.exists()?;
     }
-    match (sink.backup_dir(), permit) {
-        (Some(path), Some(permit)) => permit.check_path(path),
-        _ => Ok(()),
-    }
+    let Some(permit) = permit else { return Ok(()) };
+    sink.backup_dir().into_iter().chain(sink.temp_dir()).try_for_each(|path| permit.check_path(path))
 }
 
 /// Whether a listing carries the hashes of contents.

@@ -34,7 +34,7 @@ const VERSION: &str = concat!(
      Capabilities:\n    \
      64-bit files, 64-bit inums, 64-bit timestamps, 64-bit long ints,\n    \
      no socketpairs, symlinks, symtimes, hardlinks, hardlink-specials,\n    \
-     hardlink-symlinks, IPv6, no atimes, no batchfiles, inplace, append, ACLs,\n    \
+     hardlink-symlinks, IPv6, atimes, no batchfiles, inplace, append, ACLs,\n    \
      xattrs, optional secluded-args, no iconv, prealloc, stop-at, no crtimes\n"
 );
 
@@ -66,7 +66,7 @@ impl Args for SyncArgs {
         let version = Arg::new("version").short('V').long("version").action(ArgAction::Version);
         let version = version.help("Print the version, and what rsync calls its capabilities");
         let command = command.version(VERSION).display_name("fobs");
-        Line::arguments(CommandName::Sync, command).args([help, short, version, locations()])
+        Line::arguments(CommandName::Sync, command).args([help, short, version, locations().required(false)])
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -10,6 +10,7 @@ mod program;
 mod refused;
 pub mod sync;
 mod taken;
+pub mod there;
 mod value;
 pub mod words;
 
@@ -180,6 +181,7 @@ pub fn rows(command: CommandName) -> impl Iterator<Item = Row> {
             program(sync::LEAVING),
             program(sync::CONTINUING),
             program(sync::DELETING),
+            program(sync::ATTRIBUTES),
             transfer(STORING),
             program(sync::RUNNING),
             program(program::SAYING),

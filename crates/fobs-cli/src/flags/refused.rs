@@ -5,26 +5,19 @@ use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Standing, Takes, Use};
 use super::Chosen;
 
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
-const NO_TIMES: &str = "only modification times are kept";
+const NO_TIMES: &str = "no kernel of Linux sets when a file was made, and rsync does not have it here either";
 const NO_BATCH: &str = "there are no batch files";
 
 /// Options that are refused.
 pub const REFUSED: &[Flag<Chosen>] = &[
     refused("insecure-links", "no path of a transfer follows a link"),
     refused_value("confine-root", "no path of a transfer leaves the destination"),
-    refused("copy-devices", "devices are kept as devices (--devices)"),
-    refused("write-devices", "devices are kept as devices (--devices)"),
-    refused("atimes", NO_TIMES).on(&[RSYNC.letter('U')]),
     refused("crtimes", NO_TIMES).on(&[RSYNC.letter('N')]),
-    refused("fake-super", "owners and devices are not stored as extended attributes"),
-    refused_value("copy-as", "log in as that user"),
-    refused_value("remote-option", "both sides have the same options").on(&[SYNC.letter('M')]),
     refused_value("password-file", NO_DAEMON),
     refused_value("early-input", NO_DAEMON),
     refused_value("write-batch", NO_BATCH),
     refused_value("only-write-batch", NO_BATCH),
     refused_value("read-batch", NO_BATCH),
-    refused_value("iconv", "names are bytes and stay as they are"),
     refused("daemon", "give fobs serve"),
 ];
 

@@ -1,6 +1,7 @@
 //! The options of `fobs sync` that are rsync's: its names and letters, most with a `--no-` form, in effect in
 //! the order in which they are given. What they mean together is in `sync/options.rs`.
 
+mod attributes;
 mod choosing;
 mod values;
 
@@ -8,13 +9,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use fobs::options::sync::SyncOptions;
-use fobs::{Preserve, SymbolicLinks, Unkept};
+use fobs::options::sync::{RunAs, SyncOptions};
+use fobs::{NameCharsets, Preserve, SymbolicLinks, Unkept};
 
+pub use attributes::ATTRIBUTES;
 pub use choosing::{CHOOSING, CONTINUING, DELETING, LEAVING, RUNNING};
 #[cfg(test)]
 pub use values::bandwidth;
 pub use values::{RULES, VALUES, size};
+
+use super::there::There;
 
 /// What they say together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +58,14 @@ pub struct SyncWords {
     /// `--delay-updates`, `--partial-dir`: names that rsync leaves out for them.
     pub delay_updates: bool,
     pub partial_dir: Option<OsString>,
+    /// `-T`
+    pub temp_dir: Option<OsString>,
+    /// `--iconv`
+    pub charsets: Option<NameCharsets>,
+    /// What the other side does alone.
+    pub there: There,
+    /// `--copy-as`
+    pub copy_as: Option<RunAs>,
     /// `--drop-D`
     pub drops_devices: bool,
     /// `--stop-after`, `--stop-at`: when the run ends.
@@ -110,6 +122,10 @@ impl Default for SyncWords {
             list_only: false,
             delay_updates: false,
             partial_dir: None,
+            temp_dir: None,
+            charsets: None,
+            there: There::default(),
+            copy_as: None,
             drops_devices: false,
             stop_at: None,
             progress: false,

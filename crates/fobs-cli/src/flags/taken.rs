@@ -1,16 +1,14 @@
 //! Options of rsync that are taken and change nothing that is copied: they are what happens anyway, or about
 //! how rsync itself works. Their values are still those that rsync takes.
 
-use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Standing, Takes, Use};
+use fobs::options::flag::{Flag, RSYNC, Rank, SYNC, Standing, Takes, Use};
 
+use super::Chosen;
 use super::sync::size;
-use super::{Chosen, words};
 
 type Row = Flag<Chosen>;
 
 const NO_SHELL: &str = "no shell on the other host reads a path";
-const BESIDE: &str = "an unfinished file lies hidden beside its place, gets its name by one rename when all of it is \
-                      verified, and the same command goes on with it";
 const LISTING: &str = "the listing always flows while files do";
 const BLAKE3: &str = "contents are compared by BLAKE3";
 const LEVEL: &str = "data is compressed as fast as the path carries it";
@@ -27,19 +25,6 @@ pub const TAKEN: &[Row] = &[
     taken("trust-sender", "names are always checked"),
     taken("blocking-io", "the other host's shell is not used for data"),
     taken("preallocate", "the room for each file is allocated before it is written, always"),
-    taken("super", "a receiver does what its user may"),
-    Row::switch("delay-updates", |it, on| it.sync.delay_updates = on)
-        .on(&[RSYNC])
-        .rank(Rank::Hidden)
-        .standing(Standing::Taken(BESIDE)),
-    Row::new("partial-dir", "DIR", Takes::Words(Names::Other, |it, name| it.sync.partial_dir = Some(name)))
-        .on(PLAIN)
-        .rank(Rank::Hidden)
-        .standing(Standing::Taken(BESIDE)),
-    Row::new("temp-dir", "DIR", Takes::Words(Names::Directory, |_, _| {}))
-        .on(&[SYNC.letter('T')])
-        .rank(Rank::Hidden)
-        .standing(Standing::Taken(BESIDE)),
     read("protocol", "the two sides agree on a version", |_, text| number(text)),
     read("address", "it is about rsync's own daemon", |_, _| Ok(())),
     taken("no-motd", "there is no daemon of rsync's").on(PLAIN),
@@ -85,7 +70,7 @@ pub const TAKEN: &[Row] = &[
     read("skip-compress", "what does not become smaller is not compressed", |_, _| Ok(())),
     read("contimeout", "it is about rsync's own daemon", |_, text| number(text)),
     read("sockopts", "it is about rsync's own daemon", |_, _| Ok(())),
-    read("debug", "there is nothing of rsync to see inside", |_, text| words::debug(text)),
+    read("debug", "there is nothing of rsync to see inside", |it, text| it.program.told.read_debug(text)),
 ];
 
 const PLAIN: &[Use] = &[SYNC.of_one_run()];

@@ -71,44 +71,40 @@ fn split(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// What stands before `rsync` in a value of `--rsync-path`: `sudo `, or a command that goes first.
-///
-/// # Errors
-/// A sentence, where it does not end in rsync.
-pub fn before_rsync(text: &str) -> Result<String, String> {
-    let text = text.trim_end();
-    let start = text.rfind([' ', '&', ';', '|']).map_or(0, |at| at + 1);
-    let (before, program) = text.split_at(start);
-    match last_name(program) {
-        "rsync" => Ok(before.to_owned()),
-        _ => Err("it must end in rsync, as in 'sudo rsync'; give --fobs-path for another program".to_owned()),
-    }
-}
-
-fn last_name(word: &str) -> &str {
+/// The last name of a path.
+pub fn last_name(word: &str) -> &str {
     Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 /// How much is told, by `--info`: a level for each of rsync's names, where one is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told([Option<u8>; INFO.len()]);
+pub struct Told {
+    levels: [Option<u8>; INFO.len()],
+    help: Option<HelpOf>,
+}
 
-/// Names of `--info`, and the level of `-v` at which rsync tells of it.
-const INFO: &[(&str, u8)] = &[
-    ("backup", 2),
-    ("copy", 1),
-    ("del", 1),
-    ("flist", 1),
-    ("misc", 1),
-    ("mount", 2),
-    ("name", 1),
-    ("nonreg", 0),
-    ("progress", u8::MAX),
-    ("remove", 2),
-    ("skip", 2),
-    ("stats", 1),
-    ("symsafe", 1),
-    ("none", u8::MAX),
+/// Which option is asked what it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HelpOf {
+    Info,
+    Debug,
+}
+
+/// Names of `--info`, the level of `-v` at which rsync tells of it, and what is told.
+const INFO: &[(&str, u8, &str)] = &[
+    ("backup", 2, "files that are kept as backups"),
+    ("copy", 1, "files that are made of others at the destination"),
+    ("del", 1, "what is deleted at the destination"),
+    ("flist", 1, "that the listing is sent or received"),
+    ("misc", 1, "what belongs nowhere else (levels 1-2)"),
+    ("mount", 2, "file systems that are mounted in the sources"),
+    ("name", 1, "1) names of what is brought up to date, 2) of all"),
+    ("nonreg", 0, "what is no regular file and is left out (level 0 silences)"),
+    ("progress", u8::MAX, "1) how far each file is, 2) the whole"),
+    ("remove", 2, "files that are removed from the sources"),
+    ("skip", 2, "files that an option leaves out (levels 1-2)"),
+    ("stats", 1, "figures at the end (levels 1-3)"),
+    ("symsafe", 1, "links that lead out of the tree"),
 ];
 
 /// Names of `--debug`.
@@ -123,44 +119,83 @@ impl Told {
     /// # Errors
     /// A sentence with the names that there are.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
-        for item in items(text) {
-            let (name, level) = item;
-            match (name.as_str(), INFO.iter().position(|(known, _)| *known == name)) {
-                ("all", _) => self.0 = [Some(level); INFO.len()],
-                ("none", _) => self.0 = [Some(0); INFO.len()],
-                (_, Some(at)) => self.0[at] = Some(level),
+        for (name, level) in items(text) {
+            match (name.as_str(), INFO.iter().position(|(known, ..)| *known == name)) {
+                ("all", _) => self.levels = [Some(level); INFO.len()],
+                ("none", _) => self.levels = [Some(0); INFO.len()],
+                ("help", _) => self.help = Some(HelpOf::Info),
+                (_, Some(at)) => self.levels[at] = Some(level),
                 (_, None) => {
-                    let known = Vec::from_iter(INFO.iter().map(|(name, _)| *name)).join(", ");
-                    return Err(format!("{name:?} is no name of --info; there are {known}, all"));
+                    let known = Vec::from_iter(INFO.iter().map(|(name, ..)| *name)).join(", ");
+                    return Err(format!("{name:?} is no name of --info; there are {known}, all, none, help"));
                 }
             }
         }
         Ok(())
     }
 
+    /// Checks a value of `--debug`.
+    ///
+    /// # Errors
+    /// A sentence with the names that there are.
+    pub fn read_debug(&mut self, text: &str) -> Result<(), String> {
+        for (name, _) in items(text) {
+            match name.as_str() {
+                "help" => self.help = Some(HelpOf::Debug),
+                "all" | "none" => {}
+                name if DEBUG.contains(&name) => {}
+                name => {
+                    let known = DEBUG.join(", ");
+                    return Err(format!(
+                        "{name:?} is no name of --debug; there are {known}, all, none, help"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What `--info=help` or `--debug=help` prints, in rsync's form.
+    pub fn help(&self) -> Option<String> {
+        let rows: Vec<(&str, &str)> = match self.help? {
+            HelpOf::Info => INFO.iter().map(|(name, _, told)| (*name, *told)).collect(),
+            HelpOf::Debug => {
+                DEBUG.iter().map(|name| (*name, "taken; there is nothing of it to see")).collect()
+            }
+        };
+        let option = if self.help == Some(HelpOf::Info) { "info" } else { "debug" };
+        let mut text =
+            "Give NAME or NAME1 for level 1, NAME2 for level 2, and so on; NAME0 silences.\n\n".to_owned();
+        let ends = [
+            ("all", format!("all names of --{option} (all4: at level 4)")),
+            ("none", "none of them (all0)".to_owned()),
+            ("help", "this list".to_owned()),
+        ];
+        let line = |name: &str, told: &str| format!("{:<10} {told}\n", name.to_ascii_uppercase());
+        rows.iter().for_each(|(name, told)| text.push_str(&line(name, told)));
+        text.push('\n');
+        ends.iter().for_each(|(name, told)| text.push_str(&line(name, told)));
+        if self.help == Some(HelpOf::Info) {
+            text.push_str("\nWhat -v, so often given, adds:\n");
+            for level in 0..=2 {
+                let added = INFO.iter().filter(|(_, at, _)| *at == level).map(|(name, ..)| *name);
+                let added = Vec::from_iter(added).join(",").to_ascii_uppercase();
+                text.push_str(&format!("{level}) {added}\n"));
+            }
+        }
+        Some(text)
+    }
+
     /// The level of an `--info` flag; `verbose` is the number of `-v` given.
     pub fn level(&self, name: &str, verbose: u8) -> u8 {
-        let Some(at) = INFO.iter().position(|(known, _)| *known == name) else { return 0 };
-        self.0[at].unwrap_or(verbose.saturating_add(1).saturating_sub(INFO[at].1))
+        let Some(at) = INFO.iter().position(|(known, ..)| *known == name) else { return 0 };
+        self.levels[at].unwrap_or(verbose.saturating_add(1).saturating_sub(INFO[at].1))
     }
 
     /// Whether a name was given a level.
     pub fn says(&self, name: &str) -> bool {
-        INFO.iter().position(|(known, _)| *known == name).is_some_and(|at| self.0[at].is_some())
+        INFO.iter().position(|(known, ..)| *known == name).is_some_and(|at| self.levels[at].is_some())
     }
-}
-
-/// Checks a value of `--debug`.
-///
-/// # Errors
-/// A sentence with the names that there are.
-pub fn debug(text: &str) -> Result<(), String> {
-    for (name, _) in items(text) {
-        if !DEBUG.contains(&name.as_str()) && !["all", "none"].contains(&name.as_str()) {
-            return Err(format!("{name:?} is no name of --debug; there are {}, all, none", DEBUG.join(", ")));
-        }
-    }
-    Ok(())
 }
 
 /// Names with their levels; 1 where there is none.
@@ -203,23 +238,6 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_rsync_become_ours() {
-        for (text, expected) in [
-            ("rsync", ""),
-            ("/usr/bin/rsync", ""),
-            ("sudo rsync", "sudo "),
-            ("sudo -n /usr/local/bin/rsync ", "sudo -n "),
-            ("mkdir -p /srv/x && rsync", "mkdir -p /srv/x && "),
-            ("ionice -c3 nice -n 19 rsync", "ionice -c3 nice -n 19 "),
-        ] {
-            assert_eq!(before_rsync(text).as_deref(), Ok(expected), "{text}");
-        }
-        for bad in ["", "sudo", "rsync --fake-super", "/opt/myrsync.sh"] {
-            before_rsync(bad).expect_err(bad);
-        }
-    }
-
-    #[test]
     fn levels_are_those_of_rsync() {
         let told = |text: &str| {
             let mut told = Told::default();
@@ -234,6 +252,11 @@ mod tests {
         for bad in ["bogus", "name,x2", "2"] {
             told(bad).expect_err(bad);
         }
+        let debug = |text: &str| Told::default().read_debug(text);
         assert!(debug("del2,FLIST,all4").is_ok() && debug("nothing").is_err());
+        let help = told("help").expect("it is a name").help().expect("it is asked for");
+        assert!(
+            help.contains("PROGRESS   1)") && help.contains("\n1) COPY,DEL,FLIST,MISC,NAME,STATS,SYMSAFE\n")
+        );
     }
 }

@@ -164,8 +164,8 @@ fn value(letter: u8, place: Place, human: u8, line: &Line<'_>, zone: &TimeZone) 
         b'o' => line.operation.as_bytes().to_vec(),
         // A checksum of rsync's is not made: as many blanks as its own have.
         b'C' => vec![b' '; 32],
-        // There is no module of a daemon's, nor a user of one.
-        b'm' | b'P' | b'u' => Vec::new(),
+        // There is no module of a daemon's; its path and its user stay as they are written, as in rsync.
+        b'm' => Vec::new(),
         _ => return None,
     })
 }

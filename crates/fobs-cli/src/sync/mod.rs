@@ -1,5 +1,6 @@
 //! `fobs sync`: runs a sync and prints what changes, as rsync does.
 
+mod charset;
 mod figures;
 mod format;
 mod log;
@@ -14,10 +15,11 @@ mod stop;
 mod wording;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use fobs::options::flag::CommandName;
-use fobs::options::sync::SyncOptions;
+use fobs::options::sync::{RunAs, SyncOptions};
 use fobs::options::{Carrier, Location, Remote, ShellGrammar, TransferOptions, Transport};
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, Transfer};
 
@@ -31,6 +33,9 @@ use stop::Stop;
 
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
+    if let Some(help) = args.chosen.program.told.help() {
+        return show(&help);
+    }
     let reporter: Arc<dyn Reporter> =
         if args.chosen.program.json { crate::output::of_json() } else { Arc::new(Lines::new(args)) };
     let explains = args.chosen.program.explain;
@@ -61,6 +66,19 @@ pub fn run(args: &SyncArgs) -> u8 {
     match (exit_code(&outcome), reported) {
         (0, Err(error)) => error.kind.exit_code(),
         (code, _) => code,
+    }
+}
+
+/// Prints a text that was asked for; returns the exit code.
+fn show(text: &str) -> u8 {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => 0,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(error) => {
+            let error = Error::new(ErrorKind::FileIo, format!("cannot write to standard output: {error}"));
+            crate::output::complain(&error);
+            error.kind.exit_code()
+        }
     }
 }
 
@@ -119,7 +137,15 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
     if sync.names.is_some() {
         sources.iter_mut().for_each(|source| contents(source, &below));
     }
+    if let Some(charsets) = &args.chosen.sync.charsets {
+        charset::names_there(charsets, &mut sync, sources.iter_mut().chain([&mut destination]))?;
+    }
+    sync.there.fake_super = there_is_fake(args, &sync, is_here);
     if is_here {
+        if let Some(account) = sync.copy_as.take() {
+            // Nothing else needs this process's own rights.
+            fobs::run_as(&account)?;
+        }
         here::served(&mut destination, &mut options)?;
         return Ok(Sync { sources, destination, options, sync });
     }
@@ -163,10 +189,19 @@ fn with_shell(args: &SyncArgs, options: &mut TransferOptions) -> Result<()> {
         options.ssh = shell.of(&options.ssh);
     }
     options.fobs_path.insert_str(0, &args.chosen.sync.before_program);
+    if let Some(RunAs { user, group }) = &args.chosen.sync.there.copy_as {
+        let group = group.as_ref().map(|group| format!(" -g {group}")).unwrap_or_default();
+        options.fobs_path.insert_str(0, &format!("runuser -u {user}{group} -- "));
+    }
     if options.ssh.grammar == ShellGrammar::HostAndCommand && !args.has("transport") {
         options.transport = Transport::Channel;
     }
     Ok(())
+}
+
+/// Whether the other side notes owners and modes: as asked for, and from here to here as this one.
+fn there_is_fake(args: &SyncArgs, sync: &SyncOptions, is_here: bool) -> bool {
+    args.chosen.sync.there.fake_super.unwrap_or(is_here && sync.preserve.fake_super)
 }
 
 /// Names of `--files-from` are those below the source, or below a directory of it.

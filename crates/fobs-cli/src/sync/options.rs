@@ -1,8 +1,9 @@
 //! From the arguments of `fobs sync` to the options of the `fobs` crate, by rsync's rules of combination.
 
-use std::ffi::OsStr;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use fobs::filter::{Action, Filter, FilterError, Separator};
@@ -11,6 +12,7 @@ use fobs::options::sync::{
 };
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
+use super::charset;
 use super::wording::{Wording, is_push};
 use crate::args::sync::SyncArgs;
 use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
@@ -26,6 +28,8 @@ const ONE_PLACE: &str =
 const CVS_FILES: &[u8] = b":nw- .cvsignore";
 /// Most characters of a refused name in a message.
 const NAME_SHOWN_MAX: usize = 200;
+/// Where updates wait that are delayed.
+const DELAYED: &[u8] = b".~tmp~";
 /// Largest file of names or rules, bytes.
 const FILE_MAX: u64 = 256 << 20;
 
@@ -95,6 +99,11 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
         delete,
         backup,
         backup_dir: aside,
+        copy_as: given.copy_as.clone(),
+        missing_max: given.max_delete.filter(|_| choices.deletes_missing && delete.is_none()),
+        partial_dir: partial_dir(given),
+        delay_updates: given.delay_updates,
+        temp_dir: given.temp_dir.clone().map(OsString::into_vec),
         delta,
         track_renames,
         report: Wording::of(args, false).report(),
@@ -124,6 +133,13 @@ fn check(args: &SyncArgs) -> Result<()> {
     if given.choices.link_dest.len() > BASES_MAX {
         let option = given.choices.basis_use.option();
         return Err(usage(format!("{option} names more than {BASES_MAX} directories: give fewer")));
+    }
+    let in_place = given.choices.rules.in_place || given.choices.rules.appends;
+    if in_place && (given.delay_updates || given.partial_dir.is_some()) {
+        let option = if given.delay_updates { "--delay-updates" } else { "--partial-dir" };
+        return Err(usage(format!(
+            "--inplace and --append cannot be given with {option}: what is written in place waits nowhere"
+        )));
     }
     let modes = [given.delete_before, given.delete_during, given.delete_after];
     if modes.iter().filter(|on| **on).count() > 1 {
@@ -217,7 +233,7 @@ fn separator(given: &SyncWords) -> Separator {
 fn filter(given: &SyncWords) -> Result<Filter> {
     let mut filter = Filter::new(separator(given), given.delete_excluded);
     for (option, word) in &given.rules {
-        let word = word.as_bytes();
+        let word = &*charset::there(given.charsets.as_ref(), word.as_bytes())?;
         let added = match option {
             // The two that stand for more.
             RuleOption::Filter if word == b":C" => add_plain(&mut filter, CVS_FILES),
@@ -227,8 +243,8 @@ fn filter(given: &SyncWords) -> Result<Filter> {
             RuleOption::Filter => filter.add_rule(word, &mut |name| read(Path::new(OsStr::from_bytes(name)))),
             RuleOption::Exclude => filter.add_pattern(Action::Exclude, word),
             RuleOption::Include => filter.add_pattern(Action::Include, word),
-            RuleOption::ExcludeFrom => filter.add_patterns(Action::Exclude, &named(word)?),
-            RuleOption::IncludeFrom => filter.add_patterns(Action::Include, &named(word)?),
+            RuleOption::ExcludeFrom => filter.add_patterns(Action::Exclude, &patterns(given, word)?),
+            RuleOption::IncludeFrom => filter.add_patterns(Action::Include, &patterns(given, word)?),
         };
         added.map_err(|why| usage(why.to_string()))?;
     }
@@ -239,10 +255,23 @@ fn filter(given: &SyncWords) -> Result<Filter> {
     Ok(filter)
 }
 
+/// The patterns of a file, as the other host writes names.
+fn patterns(given: &SyncWords, file: &[u8]) -> Result<Vec<u8>> {
+    charset::there(given.charsets.as_ref(), &named(file)?).map(Cow::into_owned)
+}
+
+/// The directory, in each of the destination, of unfinished files. One with a path stays unused.
+fn partial_dir(given: &SyncWords) -> Option<Vec<u8>> {
+    let named = given.partial_dir.as_deref().map(OsStr::as_bytes);
+    let named = named.map(|name| name.strip_suffix(b"/").unwrap_or(name));
+    let name = named.or(given.delay_updates.then_some(DELAYED));
+    name.filter(|name| !matches!(*name, b"" | b"." | b"..") && !name.contains(&b'/')).map(<[u8]>::to_vec)
+}
+
 /// rsync leaves its directories of unfinished files out, behind all other rules.
 fn unfinished_rules(given: &SyncWords, filter: &mut Filter) -> Result<()> {
     let partial = given.partial_dir.as_deref().map(OsStr::as_bytes);
-    let usual = given.delay_updates.then_some(&b".~tmp~"[..]);
+    let usual = given.delay_updates.then_some(DELAYED);
     let Some(name) = partial.or(usual).map(|name| name.strip_suffix(b"/").unwrap_or(name)) else {
         return Ok(());
     };
@@ -257,20 +286,21 @@ fn unfinished_rules(given: &SyncWords, filter: &mut Filter) -> Result<()> {
 /// What `-C` leaves out, behind all other rules: what a .cvsignore file names, what CVS leaves out, and what
 /// the user's own file and variable name.
 fn cvs_rules(filter: &mut Filter) -> Result<()> {
-    let own = std::env::home_dir().map(|home| home.join(".cvsignore"));
-    let own = own.and_then(|file| read(&file).ok()).unwrap_or_default();
-    let variable = std::env::var_os("CVSIGNORE").unwrap_or_default();
-    let words = own
-        .split(|byte| byte.is_ascii_whitespace())
-        .chain(variable.as_bytes().split(|byte| byte.is_ascii_whitespace()));
-    let theirs = words.filter(|word| !word.is_empty()).map(|word| [b"- ", word].concat());
-    let mut all = [CVS_FILES.to_vec()].into_iter().chain(cvs_names()).chain(theirs);
+    let mut all = [CVS_FILES.to_vec()].into_iter().chain(cvs_names());
     all.try_for_each(|rule| add_plain(filter, &rule).map_err(|why| usage(format!("-C: {why}"))))
 }
 
-/// The rules for what CVS leaves out.
+/// The rules for what CVS leaves out, and for what the user's own file and variable name.
 fn cvs_names() -> impl Iterator<Item = Vec<u8>> {
-    CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes())
+    let own = std::env::home_dir().map(|home| home.join(".cvsignore"));
+    let own = own.and_then(|file| read(&file).ok()).unwrap_or_default();
+    let variable = std::env::var_os("CVSIGNORE").unwrap_or_default().into_vec();
+    let split = |text: Vec<u8>| -> Vec<Vec<u8>> {
+        let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        words.map(|word| [b"- ", word].concat()).collect()
+    };
+    let usual = CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes());
+    usual.chain(split(own)).chain(split(variable))
 }
 
 /// Adds a rule that names no file.

@@ -1,10 +1,12 @@
 //! What a sync prints: changes and statistics on standard output, errors and notices on standard error.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use fobs::NameCharsets;
 use fobs::event::{EntryFacts, Event, EventSink, FileDone, FileError, Outcome, Progress, Summary};
 use fobs::explain::Explanation;
 use jiff::tz::TimeZone;
@@ -29,6 +31,7 @@ pub struct Lines {
     wording: Wording,
     log: Option<Log>,
     letters: Letters,
+    charsets: Option<NameCharsets>,
     zone: TimeZone,
     /// Lines of how far the whole is, with `--progress`.
     steps: Option<Steps>,
@@ -76,10 +79,17 @@ impl Lines {
             log,
             steps,
             letters: Letters::of(args.chosen.program.raw_names),
+            charsets: args.chosen.sync.charsets,
             wording,
             zone,
             state: Mutex::new(state),
         }
+    }
+
+    /// A name as this host writes it.
+    fn here<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        let charsets = self.charsets.as_ref();
+        charsets.and_then(|charsets| charsets.as_here(name).ok()).unwrap_or(Cow::Borrowed(name))
     }
 
     fn state(&self) -> MutexGuard<'_, Printed> {
@@ -133,6 +143,10 @@ impl Lines {
             (Some(format), _) => format.fill(line, &self.zone),
             (None, _) => return,
         };
+        let text = match self.wording.backed_up(line) {
+            Some(backup) => [&text[..], b"\n", &backup].concat(),
+            None => text,
+        };
         let waits =
             self.wording.progress == 1 && line.changes.starts_with(['<', '>']) && !self.wording.run.is_dry;
         if waits && state.waiting.len() < WAITING_MAX {
@@ -145,7 +159,7 @@ impl Lines {
     fn deleted(&self, path: &[u8], directory: bool) {
         let mut state = self.state();
         state.counts.deleted.add(if directory { "d" } else { "f" });
-        let printed = shown(path, self.letters);
+        let printed = shown(&self.here(path), self.letters);
         let line = Line {
             changes: DELETING,
             path: &printed,
@@ -160,7 +174,7 @@ impl Lines {
             && let Some(format) = &log.format
         {
             let format = if format.has(b"oi") { format } else { &plain };
-            let logged = shown(path, Letters::All);
+            let logged = shown(&self.here(path), Letters::All);
             log.line(&format.fill(&Line { path: &logged, ..line }, &self.zone));
         }
         let format = match &self.wording.format {
@@ -290,8 +304,8 @@ impl EventSink for Lines {
                 if self.wording.lists && !self.wording.shows_links {
                     target = None;
                 }
-                let printed = shown(&path, self.letters);
-                let printed_target = target.as_ref().map(|target| shown(target, self.letters));
+                let printed = shown(&self.here(&path), self.letters);
+                let printed_target = target.as_ref().map(|target| shown(&self.here(target), self.letters));
                 let line = Line {
                     changes: &changes,
                     path: &printed,
@@ -301,8 +315,8 @@ impl EventSink for Lines {
                     operation: if self.wording.run.is_push { "send" } else { "recv" },
                     above: &self.wording.above,
                 };
-                let logged =
-                    [Some(&path), target.as_ref()].map(|name| name.map(|it| shown(it, Letters::All)));
+                let logged = [Some(&path), target.as_ref()]
+                    .map(|name| name.map(|it| shown(&self.here(it), Letters::All)));
                 let [logged_path, logged_target] = &logged;
                 let logged = Line {
                     path: logged_path.as_deref().unwrap_or_default(),

@@ -10,7 +10,7 @@ use fobs::options::sync::Report;
 use super::figures::{Human, Run};
 use super::format::{Format, Line};
 use crate::args::sync::SyncArgs;
-use crate::flags::sync::Recursion;
+use crate::flags::sync::{Recursion, SyncWords};
 use crate::location;
 
 /// What is printed.
@@ -43,6 +43,8 @@ pub struct Wording {
     /// What stands before a path where the sender names it.
     pub above: Vec<u8>,
     pub keeps_groups: bool,
+    /// What stands before and behind the name of a backup, where each is named (`--info=backup`).
+    pub backups: Option<(Vec<u8>, Vec<u8>)>,
     /// The destination, where it is said that it was made.
     pub destination: Option<Vec<u8>>,
     pub log_file: Option<PathBuf>,
@@ -93,10 +95,20 @@ impl Wording {
             run,
             above: above(args, run),
             keeps_groups: given.choices.preserve.group,
+            backups: backups(given).filter(|_| level("backup") > 0 && !is_dry),
             log_file,
             log_format: log_format.map(Format::parse),
             format,
         }
+    }
+
+    /// The line of a backup that is made of what an entry replaces.
+    pub fn backed_up(&self, line: &Line<'_>) -> Option<Vec<u8>> {
+        let (before, behind) = self.backups.as_ref()?;
+        let replaces = line.changes.starts_with(['<', '>', 'c', 'h']) && !line.changes.contains('+');
+        let name = line.path;
+        let text = || [b"backed up ", name, b" to ", &before[..], name, &behind[..]].concat();
+        (replaces && !line.directory).then(text)
     }
 
     /// Whether its lines say what changes.
@@ -126,6 +138,21 @@ impl Wording {
             Report::Nothing
         }
     }
+}
+
+/// What stands before and behind a backup's name.
+fn backups(given: &SyncWords) -> Option<(Vec<u8>, Vec<u8>)> {
+    let directory = given.choices.backup_dir.clone();
+    let is_made = given.backup || directory.is_some();
+    let usual: &[u8] = if directory.is_some() { b"" } else { b"~" };
+    let behind = given.suffix.as_deref().map_or(usual, OsStrExt::as_bytes).to_vec();
+    let before = directory.map_or_else(Vec::new, |mut directory| {
+        if !directory.ends_with(b"/") {
+            directory.push(b'/');
+        }
+        directory
+    });
+    is_made.then_some((before, behind))
 }
 
 /// The path of the destination, without what is at its end.

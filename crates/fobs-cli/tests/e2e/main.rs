@@ -50,6 +50,7 @@ mod session;
 mod small_paths;
 mod streams;
 mod sync;
+mod sync_attributes;
 mod sync_deltas;
 mod sync_hosts;
 mod sync_keeps;

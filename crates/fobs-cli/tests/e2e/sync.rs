@@ -495,6 +495,6 @@ fn a_limit_of_deletions_ends_as_that_of_rsync() {
 fn options_that_are_not_built_end_before_anything_is_done() {
     let case = Case::new("options_that_are_not_built_end_before_anything_is_done");
     let mut command = case.fobs(Side::Client);
-    let done = case.run(command.args(["sync", "-a", "--fake-super", "nowhere/", "host:"])).expect_code(1);
-    assert!(done.stderr.contains("--fake-super is not built: "), "{}", done.stderr);
+    let done = case.run(command.args(["sync", "-a", "--crtimes", "nowhere/", "host:"])).expect_code(1);
+    assert!(done.stderr.contains("--crtimes (-N) is not built: "), "{}", done.stderr);
 }

@@ -16,7 +16,7 @@ use super::sync_public::{APART, LINES, PUBLIC};
 use super::sync_trees::{Abilities, change_tree, listing, make_tree};
 
 /// Lines that are refused by name, for what is not built.
-const NOT_BUILT: &[&str] = &["-a --write-batch=b", "-a --iconv=utf8,latin1", "-aX --fake-super", "-aU"];
+const NOT_BUILT: &[&str] = &["-a --write-batch=b", "-aN", "-a --crtimes", "-a --read-batch=b"];
 
 /// Words of a line, without the quotes of the shell that it was written for.
 fn words(line: &str) -> Vec<String> {

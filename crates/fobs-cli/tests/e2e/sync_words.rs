@@ -40,6 +40,7 @@ const LINES: &[&str] = &[
     "-r --list-only --exclude=*.o",
     "-aq",
     "-a8i",
+    "-a --out-format=x%Py%u%n",
 ];
 
 /// Entries of a source, in no order; a directory ends with a slash, a link has what it leads to.

@@ -61,6 +61,8 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         keep: Partial::Discard,
         link_dest: Vec::new(),
         backup_dir: None,
+        temp_dir: None,
+        writes_devices: false,
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

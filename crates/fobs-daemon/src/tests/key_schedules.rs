@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fobs_proto::session::Side;
 use fobs_proto::wire::Header;
 use fobs_sys::{Ecn, Interest, UdpSocket, Waker};
 
@@ -49,6 +50,7 @@ fn link(keys: SessionKeys, direction: Direction, candidates: Vec<SocketAddr>) ->
             clock,
             keys,
             direction,
+            side: if candidates.is_empty() { Side::Server } else { Side::Client },
             candidates,
             named: Vec::new(),
             validation,

@@ -111,11 +111,6 @@ impl PeerAddress {
         self.candidates.iter().copied().filter(move |at| waiting && Some(*at) != self.current)
     }
 
-    /// Whether this side called: it knew addresses to send to.
-    pub(super) fn is_known_from_the_start(&self) -> bool {
-        !self.candidates.is_empty()
-    }
-
     /// How often traffic has moved since the first datagram.
     pub(super) fn moves(&self) -> u64 {
         self.moves

@@ -39,7 +39,7 @@ impl Receiving {
         } else {
             Excuse::of_receiver(self.machine.backlog(), end)
         };
-        self.pulse.beat(self.link.side(), excuse, (&self.reporter, &self.writer));
+        self.pulse.beat(self.link.side, excuse, (&self.reporter, &self.writer));
         let Some(news) = &mut self.news else { return Ok(()) };
         let moved = self.machine.stats().accepted.saturating_sub(self.keepalives.seen);
         self.peer.check(news.check(now, Some(moved), &self.reporter, excuse))

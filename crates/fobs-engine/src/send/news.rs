@@ -16,7 +16,7 @@ impl Sending {
         } else {
             Excuse::of_sender(self.policy.wait(&self.machine), end)
         };
-        self.pulse.beat(self.link.side(), excuse, (&self.reporter, &self.writer));
+        self.pulse.beat(self.link.side, excuse, (&self.reporter, &self.writer));
         let Some(news) = &mut self.news else { return Ok(()) };
         let stats = self.machine.stats();
         let moved = stats.data_bytes_acked.saturating_add(stats.bytes_frames_delivered);

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use fobs_proto::Timestamp;
+use fobs_proto::session::Side;
 use fobs_proto::wire::Header;
 use fobs_sys::{Ecn, Interest, UdpSocket, Waker};
 
@@ -25,13 +26,14 @@ fn links_with(of_receiver: DatagramKeys) -> ((Link, SocketAddr), (Link, SocketAd
     let [ours, theirs] = [(); 2]
         .map(|()| UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &udp_options(None)).unwrap());
     let (here, there) = (ours.local_addr(), theirs.local_addr());
-    let link = |socket, keys, direction, candidates| {
+    let link = |socket, keys, direction, candidates: Vec<SocketAddr>| {
         Link::new(LinkSetup {
             socket,
             waker: Waker::new().unwrap(),
             clock: Clock::start(),
             keys,
             direction,
+            side: if candidates.is_empty() { Side::Server } else { Side::Client },
             candidates,
             named: Vec::new(),
             validation: VALIDATION,

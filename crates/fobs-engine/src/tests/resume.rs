@@ -37,6 +37,8 @@ fn keeping(world: &World, source: &Source) -> Sink {
         keep: Partial::Keep,
         link_dest: Vec::new(),
         backup_dir: None,
+        temp_dir: None,
+        writes_devices: false,
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

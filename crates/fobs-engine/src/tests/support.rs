@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fobs_proto::session::TransportChoice;
+use fobs_proto::session::{Side, TransportChoice};
 use fobs_sys::{UdpSocket, Waker};
 use tempfile::TempDir;
 
@@ -282,6 +282,7 @@ fn link_of(
             End::Sender => Direction::Sender,
             End::Receiver => Direction::Receiver,
         },
+        side: if candidates.is_empty() { Side::Server } else { Side::Client },
         candidates,
         named: Vec::new(),
         validation,
@@ -380,6 +381,8 @@ impl World {
             keep: Partial::Discard,
             link_dest: Vec::new(),
             backup_dir: None,
+            temp_dir: None,
+            writes_devices: false,
             transfer_id: [0; 16],
             names: Vec::new(),
             client: None,

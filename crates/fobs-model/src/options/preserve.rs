@@ -48,6 +48,16 @@ pub struct Preserve {
     /// Files of the sources are read without a new access time (`--open-noatime`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub open_noatime: bool,
+    /// Access times (`-U`), but of directories.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub atimes: bool,
+    /// The side that has this notes owners, kinds and modes in an extended attribute, and reads them there
+    /// (`--fake-super`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fake_super: bool,
+    /// Devices of the sources are read as files (`--copy-devices`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub copy_devices: bool,
     /// Targets of links are stored so that they lead nowhere, and read as they were before
     /// (`--munge-links`); of the client alone, so it does not travel.
     #[serde(skip)]
@@ -152,7 +162,7 @@ impl Preserve {
 
     /// Whether entries have an `Attributes` record.
     pub fn has_attributes(&self) -> bool {
-        self.owner || self.group || self.xattrs || self.acls
+        self.owner || self.group || self.xattrs || self.acls || self.atimes
     }
 
     /// Whether such things are kept.

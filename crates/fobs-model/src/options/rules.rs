@@ -38,6 +38,9 @@ pub struct SyncRules {
     /// A file that is replaced stays the same one, with its further names (`--inplace`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_place: bool,
+    /// A device of the destination is written as a file (`--write-devices`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub writes_devices: bool,
     /// A file that is there becomes executable as the source is, where modes are not kept (`-E`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub executability: bool,
@@ -70,6 +73,7 @@ impl SyncRules {
             despite_errors,
             safe_links,
             in_place,
+            writes_devices,
             executability,
             leaves_implied,
             keeps_dirlinks,
@@ -81,6 +85,7 @@ impl SyncRules {
             (*despite_errors, (SYNC2, "--ignore-errors")),
             (*safe_links, (SYNC2, "--safe-links")),
             (*in_place, (SYNC2, "--inplace")),
+            (*writes_devices, (SYNC2, "--write-devices")),
             (*executability, (SYNC2, "--executability")),
             (*keeps_dirlinks, (SYNC2, "--keep-dirlinks")),
             (*leaves_implied, (SYNC2, "--no-implied-dirs")),

@@ -21,6 +21,15 @@ pub const BASES_MAX: usize = 20;
 pub struct SyncOptions {
     /// What is kept of entries beside their content.
     pub preserve: Preserve,
+    /// What the other side alone does, at the client that asks it to.
+    #[serde(skip)]
+    pub there: OfTheOther,
+    /// Encodings of names, this host's and the other's, at the client (`--iconv`).
+    #[serde(skip)]
+    pub charsets: Option<String>,
+    /// Whose rights the client has as soon as the other host is reached (`--copy-as`).
+    #[serde(skip)]
+    pub copy_as: Option<RunAs>,
     /// Which directories are entered.
     pub directories: Enter,
     /// Names that are left out, or protected from deletion.
@@ -37,6 +46,16 @@ pub struct SyncOptions {
     /// their names may be those of their files.
     #[serde(with = "crate::bytes::maybe", skip_serializing_if = "Option::is_none")]
     pub backup_dir: Option<Vec<u8>>,
+    /// The directory, relative to the destination, in which files lie until they are complete (`-T`).
+    #[serde(with = "crate::bytes::maybe", skip_serializing_if = "Option::is_none")]
+    pub temp_dir: Option<Vec<u8>>,
+    /// The name of the directory, in each of the destination, in which unfinished files are kept
+    /// (`--partial-dir`).
+    #[serde(with = "crate::bytes::maybe", skip_serializing_if = "Option::is_none")]
+    pub partial_dir: Option<Vec<u8>>,
+    /// Files wait there until the end of the transfer, and get their names together (`--delay-updates`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delay_updates: bool,
     /// What the destination has, as it was sent or as it was, is removed from the source at the end.
     pub remove_source_files: bool,
     /// Directories, relative to the destination, whose unchanged files get one more name there instead of
@@ -61,6 +80,9 @@ pub struct SyncOptions {
     /// They are deleted at the destination too (`--delete-missing-args`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deletes_missing: bool,
+    /// The most of those that are deleted, where nothing else is deleted (`--max-delete`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_max: Option<u64>,
     /// Directories above the destination that do not exist are made (`--mkpath`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub make_path: bool,
@@ -78,7 +100,30 @@ pub struct SyncOptions {
     pub basis: Option<Vec<u8>>,
 }
 
+/// What one side of a sync does and the other does not (`-M`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OfTheOther {
+    /// It notes owners, kinds and modes in an extended attribute (`-M--fake-super`).
+    pub fake_super: bool,
+}
+
+/// An account by name or number, and a group where that is not its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunAs {
+    /// The user.
+    pub user: String,
+    /// The group.
+    pub group: Option<String>,
+}
+
 impl SyncOptions {
+    /// The same as the other side has them.
+    pub fn for_the_other(&self) -> SyncOptions {
+        let OfTheOther { fake_super } = self.there;
+        let preserve = Preserve { fake_super, ..self.preserve.clone() };
+        SyncOptions { preserve, there: OfTheOther::default(), charsets: None, copy_as: None, ..self.clone() }
+    }
+
     /// Whether the top directory is only the place of what `--files-from` names, and stays as it is.
     pub fn leaves_top(&self) -> bool {
         self.names.as_ref().is_some_and(|names| !names.iter().any(|name| name.is_empty()))
@@ -97,6 +142,9 @@ impl SyncOptions {
             (self.deletes_missing, (SYNC2, "--delete-missing-args")),
             (self.preserve.follow != Follow::None, (SYNC2, "links that are followed")),
             (self.preserve.open_noatime, (SYNC2, "--open-noatime")),
+            (self.preserve.atimes, (SYNC2, "--atimes")),
+            (self.preserve.fake_super, (SYNC2, "--fake-super")),
+            (self.preserve.copy_devices, (SYNC2, "--copy-devices")),
             (!self.preserve.users.is_empty(), (SYNC2, "--usermap and --chown")),
             (!self.preserve.groups.is_empty(), (SYNC2, "--groupmap and --chown")),
         ];
@@ -107,9 +155,24 @@ impl SyncOptions {
     pub fn receiver_features(&self) -> Vec<(&'static str, &'static str)> {
         let paths = self.make_path.then_some((SYNC2, "--mkpath"));
         let aside = self.backup_dir.as_ref().map(|_| (SYNC2, "--backup-dir"));
+        let temporary = self.temp_dir.as_ref().map(|_| (SYNC2, "--temp-dir"));
+        let delays = self.delay_updates.then_some((SYNC2, "--delay-updates"));
         let missing = self.deletes_missing.then_some((SYNC2, "--delete-missing-args"));
+        let times = self.preserve.atimes.then_some((SYNC2, "--atimes"));
+        let notes = self.preserve.fake_super.then_some((SYNC2, "--fake-super"));
         let bases = (!self.basis_use.is_linked()).then(|| (SYNC2, self.basis_use.option()));
-        self.rules.features().into_iter().chain(paths).chain(aside).chain(missing).chain(bases).collect()
+        self.rules
+            .features()
+            .into_iter()
+            .chain(paths)
+            .chain(aside)
+            .chain(temporary)
+            .chain(delays)
+            .chain(missing)
+            .chain(bases)
+            .chain(times)
+            .chain(notes)
+            .collect()
     }
 
     /// Whether directories can be sources.

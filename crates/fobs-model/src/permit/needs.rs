@@ -157,17 +157,25 @@ impl<'r> Needs<'r> {
             remove_source_files: _,
             // `Terms` and `Privileges`, as for a copy.
             preserve: _,
+            // It does not travel.
+            there: _,
+            copy_as: _,
+            charsets: _,
             // Which entries the client sends; the server's part of it is about deletion.
             prune_empty: _,
             ignores_missing: _,
             deletes_missing,
+            missing_max: _,
             directories: _,
             filter: _,
             names: _,
             // What the client shows of the server's decisions: of what is sent, where it may not look.
             report: _,
-            // Names that are made, as all that comes.
+            // Names that are made, as all that comes; where, is judged as a path of its own.
             make_path: _,
+            temp_dir: _,
+            partial_dir: _,
+            delay_updates: _,
             // The server says what is there only under the default `Terms`, and by itself.
             delta: _,
             fuzzy: _,
@@ -199,6 +207,8 @@ impl<'r> Needs<'r> {
             safe_links: _,
             // How what may be replaced is replaced.
             in_place: _,
+            // Only a client with the rights of the user itself may: `Privileges`.
+            writes_devices: _,
             executability: _,
             leaves_implied: _,
             keeps_dirlinks,
@@ -239,14 +249,21 @@ impl<'r> Needs<'r> {
             prune_empty: _,
             ignores_missing: _,
             deletes_missing: _,
+            missing_max: _,
             delete: _,
             backup: _,
             backup_dir: _,
+            temp_dir: _,
+            partial_dir: _,
+            delay_updates: _,
             link_dest: _,
             basis_use: _,
             dry_run: _,
             only_delete: _,
             preserve,
+            there: _,
+            copy_as: _,
+            charsets: _,
             directories: _,
             filter: _,
             names: _,
@@ -269,6 +286,7 @@ impl<'r> Needs<'r> {
             despite_errors: _,
             safe_links: _,
             in_place: _,
+            writes_devices: _,
             executability: _,
             leaves_implied: _,
             keeps_dirlinks: _,

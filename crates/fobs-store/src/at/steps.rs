@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Links, one, target_of_held};
+use super::{Links, one, target_on_disk};
 use crate::stat::kind;
 
 /// Most links that are followed, as the kernel's limit (path_resolution(7)).
@@ -95,7 +95,7 @@ impl Walk<'_> {
         if !self.within.follows() || self.links > LINKS_MAX {
             return Err(Errno::LOOP);
         }
-        self.prepend(&target_of_held(link)?)
+        self.prepend(&target_on_disk(link)?)
     }
 
     fn go(mut self, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {

@@ -1,5 +1,6 @@
 //! The receiver's side: gives files their owner, extended attributes, mode, ACLs and time.
 
+use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -9,16 +10,21 @@ use rustix::io::Errno;
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
 use super::inherited::left_by_default_acl;
+use super::noted::{Noted, as_noted, device_of, kept_name, kept_value, name_of_kept};
 use super::{
-    Attributes, Keeping, MODE_BITS, Made, ModeNow, Modes, SET_ID_BITS, Xattr, is_acl, is_preserved,
-    timestamps,
+    Attributes, Keeping, MODE_BITS, Made, ModeNow, Modes, SET_ID_BITS, access_time_alone, is_acl,
+    is_preserved, with_access_time,
 };
 use crate::of_last::OfLast;
+use crate::record::Device;
 use crate::stat::Meta;
 use fobs_model::options::{Preserve, Privileges};
 
 /// The owner's permission to write.
 const OWNER_WRITES: u32 = 0o200;
+/// Types of devices, as `stat` has them.
+const BLOCK_DEVICE: u32 = 0o060_000;
+const CHARACTER_DEVICE: u32 = 0o020_000;
 /// Opens a link, fifo or device itself.
 pub(crate) const HOLD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
 
@@ -28,6 +34,8 @@ pub(crate) struct Applier {
     pub(crate) preserve: Preserve,
     pub(crate) keeping: Keeping,
     pub(crate) rights: Rights,
+    /// Whether what is written may be a device: only with the rights of the user itself.
+    pub(crate) may_open_devices: bool,
     accounts: Accounts,
     /// The permissions that a default ACL leaves to what is made in a directory; `None` without one.
     inherited: OfLast<Option<u32>>,
@@ -43,10 +51,18 @@ pub(crate) struct Unset {
 
 impl Applier {
     pub(crate) fn new(preserve: Preserve, keeping: Keeping, privileges: Privileges) -> Applier {
+        let rights = Rights::new(privileges);
+        // What is only noted takes no rights.
+        let rights = if preserve.fake_super {
+            Rights { is_root: true, mode_bits: MODE_BITS, ..rights }
+        } else {
+            rights
+        };
         Applier {
             preserve,
             keeping,
-            rights: Rights::new(privileges),
+            rights,
+            may_open_devices: privileges == Privileges::OfTheUser,
             accounts: Accounts::default(),
             inherited: OfLast::default(),
         }
@@ -78,8 +94,49 @@ impl Applier {
         attributes: Option<&Attributes>,
     ) -> Result<(), Unset> {
         let result = self.dress_without_time(file, now, meta, attributes);
-        let timed = self.set_times(file, meta);
+        let timed = self.set_times(file, meta, attributes);
         result.and(timed)
+    }
+
+    /// Likewise of a file that stands for something else (`--fake-super`).
+    pub(crate) fn dress_as(
+        &self,
+        file: Handle<'_>,
+        (type_bits, device): (u32, Device),
+        now: ModeNow,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Unset> {
+        let mut result = self.note(file, Some((type_bits, device)), now, meta, attributes);
+        keep_first(&mut result, self.set_xattrs(file, attributes, false));
+        keep_first(&mut result, self.set_times(file, meta, attributes));
+        result
+    }
+
+    /// Notes what a file or directory is to be, with it.
+    fn note(
+        &self,
+        file: Handle<'_>,
+        stands_for: Option<(u32, Device)>,
+        now: ModeNow,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Unset> {
+        let noted = file.status().and_then(|stat| {
+            let seen = as_noted(file, &stat)?;
+            let of_seen = || (seen.st_mode & !MODE_BITS, device_of(&seen));
+            let (type_bits, device) = stands_for.unwrap_or_else(of_seen);
+            let mode = match now {
+                ModeNow::Stays => seen.st_mode & MODE_BITS,
+                now => self.wanted_mode(file, now, meta)?,
+            };
+            let (user, group) = attributes.map_or((None, None), |attributes| self.owner(attributes));
+            let (user, group) = (user.unwrap_or(seen.st_uid), group.unwrap_or(seen.st_gid));
+            let is_device = matches!(type_bits, BLOCK_DEVICE | CHARACTER_DEVICE);
+            let device = if is_device { device } else { Device::default() };
+            while_writable(file, || Noted { mode: type_bits | mode, device, user, group }.set(file, &stat))
+        });
+        noted.map_err(|errno| Unset { what: "the note of owner and mode".to_owned(), errno })
     }
 
     /// Likewise, and leaves its time.
@@ -90,6 +147,12 @@ impl Applier {
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Result<(), Unset> {
+        if self.preserve.fake_super {
+            let mut result = self.note(file, None, now, meta, attributes);
+            keep_first(&mut result, self.set_xattrs(file, attributes, false));
+            keep_first(&mut result, self.set_xattrs(file, attributes, true));
+            return result;
+        }
         let mut result = Ok(());
         // The owner before the mode: a change of owner clears setuid, and one that fails must not leave it.
         let owned = attributes.map_or(Ok(()), |attributes| self.set_owner(file, attributes));
@@ -108,6 +171,10 @@ impl Applier {
 
     /// Sets the owner and the extended attributes of a symbolic link, which has no mode.
     pub(crate) fn dress_link(&self, link: Handle<'_>, attributes: &Attributes) -> Result<(), Unset> {
+        if self.preserve.fake_super {
+            // One that is no file has no notes.
+            return Ok(());
+        }
         let mut result = self.set_owner(link, attributes);
         keep_first(&mut result, self.set_xattrs(link, Some(attributes), false));
         result
@@ -148,17 +215,26 @@ impl Applier {
             let name = fobs_filter::path::show(name);
             Unset { what: format!("the extended attribute '{name}'"), errno }
         };
+        let is_noted = self.preserve.fake_super;
+        let named = |kept: &Vec<u8>| if is_noted { name_of_kept(kept) } else { Some(kept.clone()) };
         let present = file.names().map_err(|errno| failed(b"", errno))?;
         let mut result = Ok(());
-        for name in present.iter().filter(|name| is_meant(name)) {
-            if !wanted.iter().any(|xattr| xattr.name == *name) {
-                let removed = while_writable(file, || file.remove_value(name));
-                keep_first(&mut result, removed.map_err(|errno| failed(name, errno)));
+        for kept in &present {
+            let Some(name) = named(kept).filter(|name| is_meant(name)) else { continue };
+            if !wanted.iter().any(|xattr| xattr.name == name) {
+                let removed = while_writable(file, || file.remove_value(kept));
+                keep_first(&mut result, removed.map_err(|errno| failed(&name, errno)));
             }
         }
-        for Xattr { name, value } in wanted.iter().filter(|xattr| is_meant(&xattr.name)) {
-            let set = while_writable(file, || file.set_value(name, value));
-            keep_first(&mut result, set.map_err(|errno| failed(name, errno)));
+        for xattr in wanted.iter().filter(|xattr| is_meant(&xattr.name)) {
+            let (name, value) = if is_noted {
+                let Some(value) = kept_value(xattr) else { continue };
+                (Cow::Owned(kept_name(&xattr.name)), Cow::Owned(value))
+            } else {
+                (Cow::Borrowed(&xattr.name), Cow::Borrowed(&xattr.value))
+            };
+            let set = while_writable(file, || file.set_value(&name, &value));
+            keep_first(&mut result, set.map_err(|errno| failed(&xattr.name, errno)));
         }
         result
     }
@@ -187,12 +263,30 @@ impl Applier {
         }
     }
 
-    pub(crate) fn set_times(&self, file: Handle<'_>, meta: Meta) -> Result<(), Unset> {
-        if self.keeping.times {
-            let set = file.set_times(&timestamps(meta));
-            set.map_err(|errno| Unset { what: "the time".to_owned(), errno })
-        } else {
-            Ok(())
+    pub(crate) fn set_times(
+        &self,
+        file: Handle<'_>,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Unset> {
+        let accessed = attributes.and_then(Attributes::access_time).filter(|_| self.preserve.atimes);
+        let times = match (self.keeping.times, accessed) {
+            (true, accessed) => with_access_time(meta, accessed),
+            (false, Some(accessed)) => access_time_alone(accessed),
+            (false, None) => return Ok(()),
+        };
+        file.set_times(&times).map_err(|errno| Unset { what: "the time".to_owned(), errno })
+    }
+
+    /// Sets an access time alone.
+    pub(crate) fn set_access_time(
+        &self,
+        file: Handle<'_>,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Errno> {
+        match attributes.and_then(Attributes::access_time).filter(|_| self.preserve.atimes) {
+            Some(accessed) => file.set_times(&access_time_alone(accessed)),
+            None => Ok(()),
         }
     }
 }

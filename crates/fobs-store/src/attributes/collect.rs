@@ -1,32 +1,68 @@
 //! The sender's side: reads what entries have beside content.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FileType, Mode, Stat};
+use rustix::fs::{FileType, Mode, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
+use super::noted::{as_noted, name_of_kept, value_of_kept};
 use super::{ATTRIBUTES_LEN_MAX, Account, Attributes, HOLD, Xattr, is_preserved};
 use crate::at::open_beneath;
 use crate::beneath;
 use crate::beneath::{Links, kind};
-use crate::stat::Meta;
+use crate::stat::{Meta, NANOSECONDS};
 use fobs_model::options::Chmod;
-use fobs_model::options::{IdMapping, Preserve, Privileges};
+use fobs_model::options::{Preserve, Privileges};
 
 /// Reads attributes.
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub(crate) preserve: Preserve,
     is_root: bool,
+    /// Whether devices are read as files: only with the rights of the user itself.
+    pub(crate) copies_devices: bool,
     accounts: Accounts,
 }
 
 impl Collector {
     pub(crate) fn new(preserve: Preserve, privileges: Privileges) -> Collector {
         let is_root = Rights::new(privileges).is_root;
-        Collector { preserve, is_root, accounts: Accounts::default() }
+        let copies_devices = preserve.copy_devices && privileges == Privileges::OfTheUser;
+        Collector { preserve, is_root, copies_devices, accounts: Accounts::default() }
+    }
+
+    /// The status of an entry, as it is noted with it where that counts (`--fake-super`).
+    pub(crate) fn seen(&self, file: Handle<'_>, stat: &Stat) -> Result<Stat, Errno> {
+        if self.preserve.fake_super { as_noted(file, stat) } else { Ok(*stat) }
+    }
+
+    /// Whether something is a device that is read as a file (`--copy-devices`).
+    pub(crate) fn reads_as_file(&self, stat: &Stat) -> bool {
+        self.copies_devices && matches!(kind(stat), FileType::BlockDevice | FileType::CharacterDevice)
+    }
+
+    /// The status of an open device that is read as a file: of now, as rsync has it.
+    pub(crate) fn device_as_file(&self, device: &OwnedFd, stat: &Stat) -> Result<Stat, Errno> {
+        let size = device_len(device)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut seen = *stat;
+        seen.st_mode = FileType::RegularFile.as_raw_mode() | stat.st_mode & 0o777;
+        seen.st_size = i64::try_from(size).unwrap_or(i64::MAX);
+        seen.st_mtime = i64::try_from(now.as_secs()).unwrap_or(0);
+        seen.st_mtime_nsec = now.subsec_nanos().into();
+        Ok(seen)
+    }
+
+    /// Likewise of a name, whose file is not followed and only held where that is needed.
+    pub(crate) fn seen_at(&self, directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Result<Stat, Errno> {
+        if !self.preserve.fake_super || !matches!(kind(stat), FileType::RegularFile | FileType::Directory) {
+            return Ok(*stat);
+        }
+        let held = open_beneath(directory, name, HOLD, Mode::empty(), Links::Refuse)?;
+        as_noted(Handle::Held(held.as_fd()), stat)
     }
 
     /// Mode and time as they are sent.
@@ -64,7 +100,13 @@ impl Collector {
         if !preserve.has_attributes() {
             return Ok(None);
         }
-        let xattrs = if preserve.xattrs || preserve.acls { Some(self.xattrs(file)?) } else { None };
+        let reads = preserve.xattrs || preserve.acls;
+        let mut xattrs = if reads { Some(self.xattrs(file, stat.st_mode)?) } else { None };
+        if preserve.atimes && kind(stat) != FileType::Directory {
+            let nanoseconds = u32::try_from(stat.st_atime_nsec).unwrap_or(0).min(NANOSECONDS - 1);
+            let accessed = Xattr::of_access_time(stat.st_atime, nanoseconds);
+            xattrs.get_or_insert_default().push(accessed);
+        }
         Ok(Some(Box::new(Attributes {
             user: preserve.owner.then(|| self.user(stat.st_uid)),
             group: preserve.group.then(|| self.group(stat.st_gid)),
@@ -73,16 +115,16 @@ impl Collector {
     }
 
     fn user(&self, id: u32) -> Account {
-        let map = &self.preserve.users;
-        let mapping = if map.is_empty() { self.preserve.ids } else { IdMapping::Names };
+        // With --numeric-ids no account has a name, as in rsync.
+        let (map, mapping) = (&self.preserve.users, self.preserve.ids);
         let own = self.accounts.user(id, mapping);
         let to = map.of(id, own.name.as_deref()).map(str::to_owned);
         to.map_or(own, |to| named(to, id))
     }
 
     fn group(&self, id: u32) -> Account {
-        let map = &self.preserve.groups;
-        let mapping = if map.is_empty() { self.preserve.ids } else { IdMapping::Names };
+        // With --numeric-ids no account has a name, as in rsync.
+        let (map, mapping) = (&self.preserve.groups, self.preserve.ids);
         let own = self.accounts.group(id, mapping);
         let to = map.of(id, own.name.as_deref()).map(str::to_owned);
         to.map_or(own, |to| named(to, id))
@@ -103,9 +145,19 @@ impl Collector {
         self.attributes(Handle::Held(held.as_fd()), stat)
     }
 
-    fn xattrs(&self, file: Handle<'_>) -> Result<Vec<Xattr>, Errno> {
-        read_xattrs(file, &self.preserve, self.is_root)
+    fn xattrs(&self, file: Handle<'_>, mode: u32) -> Result<Vec<Xattr>, Errno> {
+        read_xattrs(file, &self.preserve, self.is_root, mode)
     }
+}
+
+/// Bytes of a device, 0 of one without an end.
+pub(crate) fn device_len(device: &OwnedFd) -> Result<u64, Errno> {
+    let len = match rustix::fs::seek(device, SeekFrom::End(0)) {
+        Err(Errno::SPIPE | Errno::INVAL) => 0,
+        len => len?,
+    };
+    rustix::fs::seek(device, SeekFrom::Start(0)).or_else(|_| Ok::<u64, Errno>(0))?;
+    Ok(len)
 }
 
 /// An account of a rule. A name is the receiver's; where it has none of that name, the number counts.
@@ -121,14 +173,26 @@ fn named(to: String, id: u32) -> Account {
 const NOBODY: u32 = 65_534;
 
 /// The extended attributes that are kept, by name. Too many are `E2BIG`.
-pub(super) fn read_xattrs(file: Handle<'_>, preserve: &Preserve, is_root: bool) -> Result<Vec<Xattr>, Errno> {
-    let mut names = file.names()?;
-    names.retain(|name| is_preserved(name, preserve, is_root));
+/// Of a file whose own are noted, `mode` has the permissions that an ACL leaves out there.
+pub(super) fn read_xattrs(
+    file: Handle<'_>,
+    preserve: &Preserve,
+    is_root: bool,
+    mode: u32,
+) -> Result<Vec<Xattr>, Errno> {
+    let is_noted = preserve.fake_super;
+    let named = |kept: Vec<u8>| {
+        let name = if is_noted { name_of_kept(&kept)? } else { kept.clone() };
+        is_preserved(&name, preserve, is_root || is_noted).then_some((name, kept))
+    };
+    let mut names: Vec<(Vec<u8>, Vec<u8>)> = file.names()?.into_iter().filter_map(named).collect();
     names.sort_unstable();
     let (mut xattrs, mut len) = (Vec::new(), 0);
-    for name in names {
+    for (name, kept) in names {
         // One may vanish in between.
-        let Some(value) = file.value(&name)? else { continue };
+        let Some(value) = file.value(&kept)? else { continue };
+        let value = if is_noted { value_of_kept(&name, value, mode) } else { Some(value) };
+        let Some(value) = value else { continue };
         len += name.len() + value.len();
         if len > ATTRIBUTES_LEN_MAX {
             return Err(Errno::TOOBIG);

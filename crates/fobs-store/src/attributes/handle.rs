@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
+use rustix::fs::{self, Gid, Mode, Stat, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::at;
@@ -91,8 +91,12 @@ impl Handle<'_> {
     }
 
     pub(super) fn mode(self) -> Result<u32, Errno> {
+        self.status().map(|stat| stat.st_mode)
+    }
+
+    pub(super) fn status(self) -> Result<Stat, Errno> {
         let (Handle::Open(file) | Handle::Held(file)) = self;
-        fs::fstat(file).map(|stat| stat.st_mode)
+        fs::fstat(file)
     }
 
     pub(crate) fn set_mode(self, mode: u32) -> Result<(), Errno> {

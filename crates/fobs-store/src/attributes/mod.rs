@@ -10,17 +10,22 @@ mod holes;
 mod inherited;
 mod links;
 mod modes;
+mod noted;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stat::NANOSECONDS;
+
 pub(super) use apply::{Applier, HOLD, Unset, open_handle, while_writable};
-pub(super) use collect::Collector;
+pub(super) use collect::{Collector, device_len};
 pub use fobs_model::options::{FileSystems, Preserve, SymbolicLinks, Unkept};
 pub(super) use handle::Handle;
 pub(super) use holes::{HOLES_MAX, Part, hash_hole, may_have_holes, part_at, write_zeros};
 pub(super) use inherited::left_by_default_acl;
 pub(super) use links::{HardLinks, Seen};
-pub(super) use modes::{Keeping, Made, ModeNow, Modes, executable_as, timestamps};
+pub(super) use modes::{
+    Keeping, Made, ModeNow, Modes, access_time_alone, executable_as, timestamps, with_access_time,
+};
 
 /// Longest encoded [`Attributes`], bytes: with the longest record beside it they fit a chunk's records.
 pub const ATTRIBUTES_LEN_MAX: usize = 192 << 10;
@@ -40,6 +45,11 @@ pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 /// The namespaces of the other extended attributes; `system.` has the kernel's own.
 const NAMESPACES: &[&[u8]] = &[b"user.", b"trusted.", b"security."];
+
+/// The name under which an access time travels among the extended attributes: no file has one of this name.
+const ACCESS_TIME: &[u8] = b"fobs.atime";
+/// Length of its value, bytes: seconds since 1970 (i64), then nanoseconds (u32), little-endian.
+const ACCESS_TIME_LEN: usize = 12;
 
 /// What the transfer keeps of a file beside content, mode and time. A part that is not kept is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -97,6 +107,13 @@ impl Attributes {
         }
     }
 
+    /// The access time, where that is kept.
+    pub(crate) fn access_time(&self) -> Option<(i64, u32)> {
+        let xattr = self.xattrs.iter().flatten().find(|xattr| xattr.name == ACCESS_TIME)?;
+        let (seconds, nanoseconds) = xattr.value.split_first_chunk()?;
+        Some((i64::from_le_bytes(*seconds), u32::from_le_bytes(*nanoseconds.first_chunk()?)))
+    }
+
     /// Bytes that they take.
     pub(crate) fn memory(&self) -> usize {
         let xattrs = self.xattrs.iter().flatten();
@@ -132,6 +149,12 @@ impl Xattr {
         if self.name.len() > NAME_LEN_MAX || self.name.contains(&0) {
             return Err("the name of an extended attribute is too long or has a NUL byte in it");
         }
+        if self.name == ACCESS_TIME {
+            let nanoseconds = self.value.last_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+            let is_time =
+                self.value.len() == ACCESS_TIME_LEN && nanoseconds.is_some_and(|it| it < NANOSECONDS);
+            return if is_time { Ok(()) } else { Err("an access time cannot be read") };
+        }
         if !is_kept(&self.name) {
             return Err("an extended attribute is in a namespace that is not copied");
         }
@@ -144,6 +167,17 @@ impl Xattr {
 }
 
 impl Xattr {
+    /// An access time, as it travels.
+    pub(crate) fn of_access_time(seconds: i64, nanoseconds: u32) -> Xattr {
+        let value = [&seconds.to_le_bytes()[..], &nanoseconds.to_le_bytes()].concat();
+        Xattr { name: ACCESS_TIME.to_vec(), value }
+    }
+
+    /// Whether it is one of a file, and no access time.
+    pub(crate) fn is_of_file(&self) -> bool {
+        self.name != ACCESS_TIME
+    }
+
     /// Gives an access ACL the permissions of a mode.
     pub(crate) fn take_mode(&mut self, mode: u32) {
         if self.name == ACL_ACCESS
@@ -174,7 +208,8 @@ fn is_preserved(name: &[u8], preserve: &Preserve, is_root: bool) -> bool {
         preserve.acls
     } else {
         let allowed = is_root || name.starts_with(b"user.");
-        preserve.xattrs && allowed && is_kept(name) && name.len() <= NAME_LEN_MAX
+        let is_its_own = is_kept(name) && !noted::is_note(name);
+        preserve.xattrs && allowed && is_its_own && name.len() <= NAME_LEN_MAX
     }
 }
 
@@ -203,6 +238,7 @@ mod tests {
             Attributes { xattrs: Some(Vec::new()), ..Attributes::default() },
             xattr(ACL_ACCESS, 44),
             xattr(b"user.\xff", VALUE_LEN_MAX),
+            Attributes { xattrs: Some(vec![Xattr::of_access_time(-7, 5)]), ..Attributes::default() },
         ] {
             let bytes = attributes.encode().expect("they keep the rules");
             assert_eq!(Attributes::decode(&bytes), Ok(attributes));
@@ -223,6 +259,9 @@ mod tests {
             xattr(b"user.a\0", 0),
             xattr(&long_name, 0),
             xattr(b"user.a", VALUE_LEN_MAX + 1),
+            xattr(ACCESS_TIME, ACCESS_TIME_LEN - 1),
+            xattr(ACCESS_TIME, ACCESS_TIME_LEN + 1),
+            Attributes { xattrs: Some(vec![Xattr::of_access_time(0, NANOSECONDS)]), ..Attributes::default() },
         ] {
             assert!(bad.encode().is_err(), "{bad:?}");
             let bytes = postcard::to_allocvec(&bad).expect("it can be encoded");

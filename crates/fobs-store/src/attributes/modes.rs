@@ -89,6 +89,25 @@ pub(crate) fn timestamps(meta: Meta) -> Timestamps {
     }
 }
 
+/// Likewise, and an access time where there is one.
+pub(crate) fn with_access_time(meta: Meta, accessed: Option<(i64, u32)>) -> Timestamps {
+    let times = timestamps(meta);
+    match accessed {
+        Some((tv_sec, nanoseconds)) => {
+            Timestamps { last_access: Timespec { tv_sec, tv_nsec: nanoseconds.into() }, ..times }
+        }
+        None => times,
+    }
+}
+
+/// An access time alone.
+pub(crate) fn access_time_alone((tv_sec, nanoseconds): (i64, u32)) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec, tv_nsec: nanoseconds.into() },
+        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::executable_as;

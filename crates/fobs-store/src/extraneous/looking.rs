@@ -10,6 +10,7 @@ use super::{ALLOCATION, Extraneous, Found};
 use crate::at;
 use crate::at::open_beneath;
 use crate::beneath::Links;
+use crate::charset::in_transfer;
 use crate::own::is_own;
 use fobs_filter::{Action, NameKind, Perishable, path};
 use fobs_model::budget::{Charge, Keeps};
@@ -102,7 +103,9 @@ impl Extraneous {
         let (mut names, mut kept) = (Vec::new(), self.budget.charge(Keeps::Listing));
         for entry in fs::Dir::new(opened)? {
             let entry = entry?;
-            let name = entry.file_name().to_bytes();
+            // What has no name at the other side stays.
+            let Ok(name) = in_transfer(entry.file_name().to_bytes()) else { continue };
+            let name = &*name;
             let is_seen = seen.is_some_and(|seen| seen.binary_search(&self.hashes.hash_one(name)).is_ok());
             if matches!(name, b"." | b"..") || is_seen {
                 continue;

@@ -283,6 +283,11 @@ impl Journal {
         (!std::mem::replace(&mut self.partial_is_gone, true)).then(|| current.clone())
     }
 
+    /// The place of the partial file that an earlier run left, its suffix, and what it is known by.
+    pub(super) fn unfinished(&self) -> Option<(Vec<u8>, Suffix, Current)> {
+        self.past.current().map(|current| (current.place.clone(), self.suffix, current.clone()))
+    }
+
     /// Whether states are still recorded.
     pub(super) fn records(&self) -> bool {
         self.keep == Partial::Keep && !self.book.has_failed()

@@ -58,9 +58,14 @@ impl Sink {
         let keeps = tree.journal().is_some_and(|journal| journal.records());
         if let Some(file) = self.file.take() {
             let is_kept = keeps && file.partial().is_some();
-            match file.storing {
-                Storing::File(placing) if is_kept => placing.file.keep(),
-                storing => self.target.discard(storing),
+            let len = file.tree.len();
+            match (file.storing, &mut self.target) {
+                (Storing::File(placing), Target::Tree(tree))
+                    if is_kept || tree.keeps_partials() && len > 0 =>
+                {
+                    tree.keep(placing);
+                }
+                (storing, target) => target.discard(storing),
             }
         }
         let Target::Tree(tree) = &mut self.target else { return None };

@@ -18,6 +18,14 @@ impl Sink {
         }
     }
 
+    /// Where the directory of `--temp-dir` is, as a path of the request; none of a sink without one.
+    pub fn temp_dir(&self) -> Option<&[u8]> {
+        match &self.target {
+            Target::Tree(tree) => tree.elsewhere().map(|(_, path)| &path[..]),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
     /// The directories of `--link-dest`.
     pub fn bases(&self) -> &[Basis] {
         &self.bases

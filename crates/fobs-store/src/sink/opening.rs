@@ -19,7 +19,7 @@ impl Sink {
     /// # Errors
     /// `Destination` where nothing could be stored.
     pub fn dry_run(spec: &SinkSpec) -> Result<Sink> {
-        let (view, name) = match look(&spec.base, &spec.destination, spec.shape)? {
+        let (view, name) = match look(&spec.wanted())? {
             Some(Place::Into(directory) | Place::Made(directory)) => {
                 (Some(View::new(Arc::new(directory), None)), None)
             }
@@ -46,6 +46,9 @@ impl Sink {
         let mut again = views.map(|view| view.top().try_clone()).collect::<std::io::Result<Vec<_>>>();
         if let (Ok(all), Some(aside)) = (&mut again, tree.aside()) {
             all.push(aside.open()?.try_clone().map_err(|error| again_failed(&error))?);
+        }
+        if let (Ok(all), Some((directory, _))) = (&mut again, tree.elsewhere()) {
+            all.push(directory.try_clone().map_err(|error| again_failed(&error))?);
         }
         again.map_err(|error| again_failed(&error))
     }

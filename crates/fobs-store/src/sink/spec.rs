@@ -7,8 +7,8 @@ use crate::FileDone;
 use crate::attributes::Preserve;
 use crate::backups::Aside;
 use crate::basis::{Basis, open_all, place_of};
-use crate::beneath::Base;
-use crate::destination::Above;
+use crate::beneath::{Base, HOLD_DIRECTORY, sentence};
+use crate::destination::{Above, Wanted};
 use crate::extraneous::{Deleted, Extraneous};
 use crate::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId, transfer_key};
 use crate::source::SourceShape;
@@ -45,6 +45,10 @@ pub struct SinkSpec {
     pub link_dest: Vec<Vec<u8>>,
     /// The directory of `--backup-dir`.
     pub backup_dir: Option<Vec<u8>>,
+    /// The directory of `--temp-dir`.
+    pub temp_dir: Option<Vec<u8>>,
+    /// Whether the destination may be a device that is written as a file.
+    pub writes_devices: bool,
     /// The random id of the client's command; one that reconnects has the same. Zeros: none.
     pub transfer_id: TransferId,
     /// Who the client is ([`client_id`](crate::client_id)); `None` at the client itself.
@@ -62,6 +66,13 @@ impl SinkSpec {
     /// Whether the sources may have a path twice.
     pub(super) fn may_repeat(&self) -> bool {
         matches!(self.shape, SourceShape::Paths { count: 2.., contents: true })
+    }
+
+    /// The destination, for what resolves it.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        let SinkSpec { base, destination, shape, names, above, writes_devices, .. } = self;
+        let (shape, above, writes_devices) = (*shape, *above, *writes_devices);
+        Wanted { base, destination, shape, names, above, writes_devices }
     }
 
     /// What of `preserve` is given to what is stored.
@@ -97,6 +108,16 @@ impl SinkSpec {
             aside.open()?;
         }
         Ok(Some(Arc::new(aside)))
+    }
+
+    /// The directory of `--temp-dir`, which must exist, and its path.
+    pub(super) fn elsewhere(&self, name: Option<&[u8]>) -> Result<Option<(Arc<OwnedFd>, Vec<u8>)>> {
+        let Some(directory) = &self.temp_dir else { return Ok(None) };
+        let path = place_of(&self.base, self.into(name), directory, "--temp-dir")?;
+        let opened = self.base.open_place(&path, HOLD_DIRECTORY).map_err(|errno| {
+            Error::new(ErrorKind::Destination, sentence("use for --temp-dir", &path, errno))
+        })?;
+        Ok(Some((Arc::new(opened), path)))
     }
 
     /// The directory in which the destination's entries lie.

@@ -70,12 +70,14 @@ impl Changes {
     pub const ACL: Changes = Changes(1 << 8);
     /// Its extended attributes.
     pub const XATTRS: Changes = Changes(1 << 9);
+    /// Its access time.
+    pub const ACCESS_TIME: Changes = Changes(1 << 13);
     /// It is, or begins as, an entry of `--link-dest`.
     pub const BASIS: Changes = Changes(1 << 12);
     const TRANSFER: Changes = Changes(1 << 10);
     const LOCAL: Changes = Changes(1 << 11);
     /// All that the letters from the third on say.
-    const ATTRIBUTES: Changes = Changes(0x03ff);
+    const ATTRIBUTES: Changes = Changes(0x23ff);
 
     /// These and others.
     #[must_use]
@@ -164,8 +166,7 @@ impl Changes {
             (self.has(Changes::PERMISSIONS), 'p'),
             (self.has(Changes::OWNER), 'o'),
             (self.has(Changes::GROUP), 'g'),
-            // Access and creation times are not kept.
-            (false, 'u'),
+            (self.has(Changes::ACCESS_TIME), 'u'),
             (self.has(Changes::ACL), 'a'),
             (self.has(Changes::XATTRS), 'x'),
         ];

@@ -66,6 +66,8 @@ pub struct There {
     pub acl_differs: bool,
     /// Whether its extended attributes differ from the entry's, if those are kept.
     pub xattrs_differ: bool,
+    /// Whether its access time differs from the entry's, if that is kept.
+    pub atime_differs: bool,
     /// Who may have put a file there.
     pub hands: Hands,
 }
@@ -271,6 +273,7 @@ fn differences(rules: &SyncRules, wanted: &Wanted<'_>, there: &There, kept: Kept
         .and(Changes::GROUP, wanted.group.is_some_and(|group| group != there.group))
         .and(Changes::ACL, there.acl_differs)
         .and(Changes::XATTRS, there.xattrs_differ)
+        .and(Changes::ACCESS_TIME, there.atime_differs)
         .by(update)
 }
 

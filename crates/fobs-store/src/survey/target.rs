@@ -316,6 +316,7 @@ impl Target {
         }
         let found = self.look(&row.path, row.attributes.as_ref());
         let (mut there, stat) = found.unzip();
+        there.iter_mut().for_each(|there| self.take_device_for_file(row, there));
         let wanted = wanted(row, &self.applier);
         if let Some(there) = &mut there
             && self.options.rules.compares_content(&wanted, there)
@@ -400,7 +401,10 @@ impl Target {
         {
             return self.stays(row).into();
         }
-        let changes = Changes::default().and(Changes::NEW, there.is_none()).by(Update::Hardlink);
+        let is_new = if there.is_none() { Changes::NEW } else { Changes::default() };
+        // As rsync: what has the name gets another time where times are not kept.
+        let is_timed = there.is_some() && !self.options.preserve.times;
+        let changes = is_new.and(Changes::TIME_NOW, is_timed).by(Update::Hardlink);
         let decision = match there {
             _ if self.options.dry_run => Decision::Skip,
             Some(stat) if kind(&stat) == FileType::Directory => match self.make_way(&row.path) {

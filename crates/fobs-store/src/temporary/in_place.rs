@@ -12,6 +12,15 @@ use crate::held::Movable;
 /// snapshot that stay the same are shared.
 pub(super) const PIECE: usize = 128 << 10;
 
+/// How the file that is there is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InPlace {
+    /// The device keeps it before it counts as stored.
+    pub(crate) syncs: bool,
+    /// It may be a device.
+    pub(crate) writes_devices: bool,
+}
+
 impl TemporaryFile {
     /// Sets what is kept of the file of `len` bytes, and writes it into the one that has its name. `None`:
     /// there is none that may be written, so it has to take the name.
@@ -22,9 +31,9 @@ impl TemporaryFile {
         meta: Meta,
         attributes: Option<&Attributes>,
         applier: &Applier,
-        syncs: bool,
+        InPlace { syncs, writes_devices }: InPlace,
     ) -> Result<Option<Result<(), Unset>>, Errno> {
-        let Some(old) = self.replaceable(name)? else { return Ok(None) };
+        let Some(old) = self.replaceable(name, writes_devices)? else { return Ok(None) };
         let new = at::reopen(&*self.temporary.held, OFlags::RDONLY)?;
         write_differences(&new, &old, len)?;
         if syncs {
@@ -70,7 +79,7 @@ impl TemporaryFile {
 
     /// The file of that name, open: a regular one of this user's or root's, which nobody else can have put
     /// there.
-    fn replaceable(&self, name: Component<'_>) -> Result<Option<OwnedFd>, Errno> {
+    fn replaceable(&self, name: Component<'_>, writes_devices: bool) -> Result<Option<OwnedFd>, Errno> {
         let directory = &self.temporary.directory;
         let held = match at::hold(directory, name) {
             Ok(held) => held,
@@ -78,7 +87,12 @@ impl TemporaryFile {
             Err(errno) => return Err(errno),
         };
         let stat = fstat(&held)?;
-        let is_ours = kind(&stat) == FileType::RegularFile && is_trusted(&stat);
+        let is_written = match kind(&stat) {
+            FileType::RegularFile => true,
+            FileType::BlockDevice | FileType::CharacterDevice => writes_devices,
+            _ => false,
+        };
+        let is_ours = is_written && is_trusted(&stat);
         if !is_ours || Movable::in_directory(directory) == Movable::ByOthers {
             return Ok(None);
         }
@@ -107,7 +121,8 @@ fn write_differences(new: &OwnedFd, old: &OwnedFd, len: u64) -> Result<(), Errno
         }
         at += piece as u64;
     }
-    ftruncate(old, len)
+    // A device has the length that it has.
+    if kind(&fstat(old)?) == FileType::RegularFile { ftruncate(old, len) } else { Ok(()) }
 }
 
 /// Copies up to `len` bytes to the same place of another file.

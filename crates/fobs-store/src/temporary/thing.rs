@@ -42,9 +42,9 @@ pub(crate) fn place(
     let held = Handle::Held(held.as_fd());
     let mut set = match thing {
         Thing::Symlink(_) => {
-            if applier.keeping.times {
+            if applier.keeping.times || applier.preserve.atimes {
                 // The time of a link does not matter enough to fail.
-                let _ = applier.set_times(held, meta);
+                let _ = applier.set_times(held, meta, attributes);
             }
             attributes.map_or(Ok(()), |attributes| applier.dress_link(held, attributes))
         }

@@ -132,6 +132,8 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         keep: Partial::Discard,
         link_dest: Vec::new(),
         backup_dir: None,
+        temp_dir: None,
+        writes_devices: false,
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

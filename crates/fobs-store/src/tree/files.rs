@@ -11,6 +11,7 @@ use crate::identity::Identity;
 use crate::keep;
 use crate::own::without_mark;
 use crate::stamp::name_count;
+use crate::temporary::InPlace;
 use fobs_model::name::ComponentBuf;
 
 /// A file under the name that it has so far.
@@ -36,11 +37,17 @@ impl Tree {
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
             .and_then(|(parent, name)| {
                 self.clear(&place, &parent, name);
-                TemporaryFile::create(&self.names, parent, name, size)
+                match &self.elsewhere {
+                    None => TemporaryFile::create(&self.names, parent, name, size),
+                    Some((directory, _)) => {
+                        TemporaryFile::create_elsewhere(&self.names, directory, parent, name, size)
+                    }
+                }
             })
             .map(|file| {
                 let ours = self.names.of_journal();
-                Placing { is_found_again: ours.is_some() && ours == file.suffix(), file, place }
+                let is_found_again = ours.is_some() && ours == file.suffix() && self.elsewhere.is_none();
+                Placing { is_found_again, file, place }
             })
             .map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))
     }
@@ -143,11 +150,18 @@ impl Tree {
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
-        let (_, name) =
-            path::split_name(&placing.place).map_err(|bad| self.trouble("write", path, bad.into()))?;
+        let place = placing.place.clone();
+        let (_, name) = path::split_name(&place).map_err(|bad| self.trouble("write", path, bad.into()))?;
+        let meta = without_mark(name.as_bytes(), meta);
+        placing.file.come_home(name).map_err(|errno| self.trouble("write", path, errno))?;
+        let waits = self.hold_back(placing, path, len, meta, attributes);
+        if let Some(set) = waits.map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))? {
+            self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
+            return set.map_err(|unset| self.not_set(&unset, path));
+        }
         self.keep_backup(path, placing.file.directory(), name)
             .map_err(|errno| self.trouble("keep a backup of", path, errno))?;
-        let meta = without_mark(name.as_bytes(), meta);
+        self.clear_partial(placing.file.directory(), name);
         match self.commit_to(&mut placing.file, name, len, meta, attributes) {
             Ok(set) => {
                 self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
@@ -222,7 +236,8 @@ impl Tree {
         attributes: Option<&Attributes>,
     ) -> Result<Result<(), Unset>, Errno> {
         if self.in_place {
-            let done = file.commit_in_place(name, len, meta, attributes, &self.applier, self.fsync)?;
+            let onto = InPlace { syncs: self.fsync, writes_devices: self.writes_devices };
+            let done = file.commit_in_place(name, len, meta, attributes, &self.applier, onto)?;
             if let Some(set) = done {
                 return Ok(set);
             }

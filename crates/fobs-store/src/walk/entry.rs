@@ -1,5 +1,6 @@
 //! What a walk finds, and how it is opened.
 
+use std::io::Read;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -252,6 +253,23 @@ pub(super) fn read_link(
     }
 }
 
+/// The target of a link for which a file stands (`--fake-super`): what is in that.
+pub(super) fn read_noted_link(
+    directory: BorrowedFd<'_>,
+    name: &[u8],
+    collector: &Collector,
+) -> Result<Vec<u8>, Errno> {
+    let file = open_beneath(directory, name, READ_ONE, Mode::empty(), Links::Refuse)?;
+    let mut target = vec![0; PATH_LEN_MAX + 1];
+    let len = rustix::io::pread(&file, &mut target[..], 0)?;
+    target.truncate(len);
+    let target = collector.preserve.target_read(target);
+    match target.len() {
+        1..=PATH_LEN_MAX if !target.contains(&0) => Ok(target),
+        _ => Err(Errno::NAMETOOLONG),
+    }
+}
+
 /// The entry of a file that is left closed.
 pub(super) fn found(
     path: Vec<u8>,
@@ -276,16 +294,31 @@ pub(super) fn found(
 pub(crate) fn opened(path: Vec<u8>, file: OwnedFd, collector: &Collector) -> Entry {
     let stat = match fs::fstat(&file) {
         // It may have been replaced since it was checked.
-        Ok(stat) if kind(&stat) != FileType::RegularFile => {
+        Ok(stat) if kind(&stat) != FileType::RegularFile && !collector.reads_as_file(&stat) => {
             return Entry::Failed(FileError { message: not_regular(&path), path });
         }
         Ok(stat) => stat,
         Err(errno) => return failed(&path, "read", errno),
     };
-    match collector.attributes(open_handle(&file), &stat) {
+    let is_device = kind(&stat) != FileType::RegularFile;
+    let seen = if is_device {
+        collector.device_as_file(&file, &stat)
+    } else {
+        collector.seen(open_handle(&file), &stat)
+    };
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(errno) => return failed(&path, "read", errno),
+    };
+    match collector.attributes(open_handle(&file), &seen) {
         Ok(attributes) => {
-            let size = u64::try_from(stat.st_size).unwrap_or(0);
-            let (meta, input) = (collector.meta(&stat), Input::File(file, Stamp::of(&stat)));
+            let (meta, size) = (collector.meta(&seen), u64::try_from(seen.st_size).unwrap_or(0));
+            let input = if is_device {
+                // It may have no end.
+                Input::Stream(Box::new(std::fs::File::from(file).take(size)))
+            } else {
+                Input::File(file, Stamp::of(&stat))
+            };
             Entry::File { path, meta, attributes, size, input }
         }
         Err(errno) => no_attributes(&path, errno),

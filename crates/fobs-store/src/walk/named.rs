@@ -12,11 +12,12 @@ use super::following::Following;
 use super::{Entry, Opening, READ, READ_DIRECTORY, Unopened, Walk, look, opened};
 use crate::at;
 use crate::attributes::open_handle;
-use crate::beneath::{Base, HOLD_DIRECTORY, kind, sentence};
+use crate::beneath::{Base, HOLD_DIRECTORY, kind, kind as kind_of, sentence};
+use crate::charset::in_transfer;
 use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::event::FileError;
-use fobs_model::name::Component;
+use fobs_model::name::ComponentBuf;
 use fobs_model::shape::SourceShape;
 
 /// A source that exists and could be read when it was checked.
@@ -70,11 +71,18 @@ impl Walk {
             return self.named_link(&path, name).unwrap_or_else(failed);
         }
         if kind == NamedKind::File {
-            let found_file = |file: OwnedFd| Ok((fs::fstat(&file)?, file));
+            let found_file = |file: OwnedFd| {
+                let stat = fs::fstat(&file)?;
+                Ok((self.collector.seen(open_handle(&file), &stat)?, file))
+            };
             let (stat, file) = match self.base.open(&path, READ).and_then(found_file) {
                 Ok(found) => found,
                 Err(errno) => return failed(errno),
             };
+            if kind_of(&stat) != FileType::RegularFile {
+                // It stands for something else (`--fake-super`).
+                return self.named_link(&path, name).unwrap_or_else(failed);
+            }
             let place = Unopened::Named(self.base.clone(), path);
             let origin = self.origins.of(&stat, Some(&place));
             if let Some(first) = self.search().first_name(&stat, &name) {
@@ -118,7 +126,13 @@ impl Named {
         recursive: bool,
         links: NamedLinks,
     ) -> Result<Named, (Unusable, FileError)> {
-        let name = name_in_transfer(&path);
+        let name = match in_transfer(&name_in_transfer(&path)) {
+            Ok(name) => name.into_owned(),
+            Err(errno) => {
+                let message = sentence("convert the name of", &path, errno);
+                return Err((Unusable::Other, FileError { path: Vec::new(), message }));
+            }
+        };
         let fail = |why, message| Err((why, FileError { path: name_for_messages(&path), message }));
         let failed = |errno| {
             let why = match errno {
@@ -172,14 +186,15 @@ impl Named {
 /// Whether a path is a symbolic link by itself.
 fn is_link(base: &Base, path: &[u8]) -> bool {
     in_parent(base, path)
-        .and_then(|(parent, name)| at::stat(&parent, name))
+        .and_then(|(parent, name)| at::stat(&parent, name.as_component()))
         .is_ok_and(|stat| kind(&stat) == FileType::Symlink)
 }
 
 /// The directory in which a path of the request lies, and its last component.
-pub(super) fn in_parent<'p>(base: &Base, path: &'p [u8]) -> Result<(OwnedFd, Component<'p>), Errno> {
+pub(super) fn in_parent(base: &Base, path: &[u8]) -> Result<(OwnedFd, ComponentBuf), Errno> {
     let (parent, name) = path::split_name(path)?;
     let parent = if parent.is_empty() && path.starts_with(b"/") { b"/" } else { parent };
+    let name = ComponentBuf::new(in_transfer(name.as_bytes())?.into_owned())?;
     Ok((base.open(parent, HOLD_DIRECTORY)?, name))
 }
 

@@ -1,12 +1,18 @@
 //! What looking at a name needs beside its directory: the names of files with several, and what is told.
 
-use rustix::fs;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{self, FileType};
+use rustix::io::Errno;
 
 use super::following::Following;
 use super::{Entry, Origins, PassedOver};
+use crate::at;
 use crate::attributes::{Collector, HardLinks, Seen};
+use crate::beneath::kind;
 use fobs_filter::path::show;
 use fobs_model::event::FileError;
+use fobs_model::name::Component;
 
 /// What looking at a name needs beside its directory.
 pub(super) struct Search<'a> {
@@ -22,6 +28,26 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// What a name is taken for: a file may stand for something else (`--fake-super`), and a device for a
+    /// file (`--copy-devices`).
+    pub(super) fn taken_for(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        file_type: FileType,
+    ) -> Result<FileType, Errno> {
+        match file_type {
+            FileType::RegularFile if self.collector.preserve.fake_super => {
+                let stat = at::stat(directory, Component::new(name)?)?;
+                self.collector.seen_at(directory, name, &stat).map(|seen| kind(&seen))
+            }
+            FileType::BlockDevice | FileType::CharacterDevice if self.collector.copies_devices => {
+                Ok(FileType::RegularFile)
+            }
+            file_type => Ok(file_type),
+        }
+    }
+
     /// The path of the file's first name, if this is another one and hard links are kept.
     pub(super) fn first_name(&mut self, stat: &fs::Stat, path: &[u8]) -> Option<Vec<u8>> {
         if !self.collector.preserve.hard_links {

@@ -51,9 +51,10 @@ pub fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() -> T + Se
     };
     thread::scope(|scope| {
         let closer = works_here.then(|| Closer(clerk.clone()));
-        let adopted = clerk.clone();
+        let (adopted, mark) = (clerk.clone(), crate::thread::mark());
         let confined = move || -> std::result::Result<T, RulesetError> {
             let _closer = closer;
+            crate::thread::set_mark(mark);
             adopted.adopt();
             domain.enter(landlock)?;
             #[cfg(feature = "testing")]
@@ -110,8 +111,9 @@ pub fn spawn<T: Send + 'static>(
 
 /// What a thread calls that is started in another way and has the clerk of the calling one.
 pub fn inherited<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    let clerk = Clerk::of_this_thread();
+    let (clerk, mark) = (Clerk::of_this_thread(), crate::thread::mark());
     move || {
+        crate::thread::set_mark(mark);
         if let Some(clerk) = clerk {
             clerk.adopt();
             #[cfg(feature = "testing")]

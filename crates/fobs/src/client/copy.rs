@@ -12,12 +12,12 @@ use super::{Client, Done};
 use fobs_engine::{Steering, tell_abort};
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
-use fobs_model::error::Result;
+use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Outcome, Summary};
 use fobs_model::message::{PathRole, REUSE};
-use fobs_model::options::sync::{DeleteWhen, SyncOptions};
+use fobs_model::options::sync::{DeleteWhen, RunAs, SyncOptions};
 use fobs_model::options::{Carrier, Location, Remote, TransferOptions};
-use fobs_store::{needs_expansion, top_names};
+use fobs_store::{NameCharsets, convert_names, needs_expansion, run_as, top_names};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -32,6 +32,7 @@ pub(crate) fn copy(
     steering: Steering,
 ) -> Outcome {
     let manner = Manner { options, events: &events, cancel, steering: &steering };
+    let _as_before = convert_names(charsets(options)?);
     let Some(deletion) = deletion_before(options) else {
         return persistently(sources, destination, manner, None);
     };
@@ -119,15 +120,28 @@ fn copy_once(
     course: &mut Course,
 ) -> Result<Done> {
     let options = reach.manner.options;
+    let account = options.sync.as_ref().and_then(|sync| sync.copy_as.clone());
     match destination {
         Location::Remote(remote) => {
-            let source = open_source(local_sources(sources)?, options)?;
+            // Nothing is opened with other rights than those that count.
+            let opened = match account {
+                None => Some(open_source(local_sources(sources)?, options)?),
+                Some(_) => None,
+            };
             let names = match local_sources(sources)? {
-                LocalSources::Paths(paths) => top_names(&paths),
+                LocalSources::Paths(paths) => names_in_transfer(top_names(&paths), options)?,
                 LocalSources::Stdin => Vec::new(),
             };
             reach.client(remote, |mut client| {
                 let remote = client.destination(remote)?;
+                let source = match (opened, &account) {
+                    (Some(source), _) => source,
+                    (None, account) => {
+                        let source = become_one(account.as_ref())
+                            .and_then(|()| open_source(local_sources(sources)?, options));
+                        source.inspect_err(|error| tell_abort(&client.channel.writer, error))?
+                    }
+                };
                 if client.hello.has(REUSE)
                     && let Some((object, shape)) = small_object(sources, options)?
                 {
@@ -139,21 +153,48 @@ fn copy_once(
         Location::Local(_) | Location::Stdio => {
             let (remote, paths) = remote_sources(sources)?;
             let paths = course.expanded.clone().unwrap_or(paths);
-            if course.expanded.is_some() || !expands(remote, &paths) {
+            if account.is_none() && (course.expanded.is_some() || !expands(remote, &paths)) {
                 let sink = open_sink(&paths, destination, remote, options, course.id)?;
                 return reach.client(remote, |client| client.pull(paths, sink, course));
             }
             // What the destination is for depends on how many sources there are.
             reach.client(remote, |mut client| {
-                let paths = client.expand(&paths, PathRole::Sources)?;
+                let paths = if course.expanded.is_none() && expands(remote, &paths) {
+                    client.expand(&paths, PathRole::Sources)?
+                } else {
+                    paths
+                };
                 distinct(&paths)?;
                 course.expanded = Some(paths.clone());
+                become_one(account.as_ref())
+                    .inspect_err(|error| tell_abort(&client.channel.writer, error))?;
                 let sink = open_sink(&paths, destination, remote, options, course.id)
                     .inspect_err(|error| tell_abort(&client.channel.writer, error))?;
                 client.pull(paths, sink, course)
             })
         }
     }
+}
+
+/// Has this process the rights of an account from now on, where one counts.
+fn become_one(account: Option<&RunAs>) -> Result<()> {
+    account.map_or(Ok(()), run_as)
+}
+
+/// Encodings of names, where there are two.
+fn charsets(options: &TransferOptions) -> Result<Option<NameCharsets>> {
+    let Some(text) = options.sync.as_ref().and_then(|sync| sync.charsets.as_deref()) else { return Ok(None) };
+    NameCharsets::read(text).map_err(|why| Error::new(ErrorKind::Usage, format!("--iconv: {why}")))
+}
+
+/// Names of sources of this host as the other has them.
+fn names_in_transfer(names: Vec<Vec<u8>>, options: &TransferOptions) -> Result<Vec<Vec<u8>>> {
+    let Some(charsets) = charsets(options)? else { return Ok(names) };
+    let there = names.into_iter().map(|name| charsets.as_there(&name).map(|name| name.into_owned()));
+    there.collect::<std::result::Result<_, _>>().map_err(|_| {
+        let message = "--iconv: a source has a name that the other encoding cannot write; rename it";
+        Error::new(ErrorKind::Usage, message.to_owned())
+    })
 }
 
 /// Which way the data goes.

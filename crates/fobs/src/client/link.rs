@@ -9,6 +9,7 @@ use fobs_engine::{Clock, LinkSetup};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, HostPort};
 use fobs_model::options::{AddressFamily, Transport};
+use fobs_proto::session::Side;
 use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -68,6 +69,7 @@ impl Client<'_> {
             clock,
             keys: keys.datagrams,
             direction,
+            side: Side::Client,
             candidates,
             named,
             validation,

@@ -12,6 +12,7 @@ use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, PARTS, SURVEY, SecretBytes};
 use fobs_model::options::Carrier;
+use fobs_proto::session::Side;
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -69,6 +70,7 @@ pub(super) fn grant(
         clock: Clock::start(),
         keys: keys.datagrams,
         direction,
+        side: Side::Server,
         candidates: Vec::new(),
         named: Vec::new(),
         validation: path_validation(hello, channel.peer.address.or(policy.client)),

@@ -87,8 +87,8 @@ fn rules_keep_their_order_across_options() {
 fn options_that_are_not_built_are_refused_by_name() {
     for (words, name, why) in [
         ("--write-batch=x", "--write-batch is not built: ", "batch files"),
-        ("--copy-devices", "--copy-devices is not built: ", "kept as devices"),
-        ("-aRU", "--atimes (-U) is not built: ", "only modification times"),
+        ("--only-write-batch=x", "--only-write-batch is not built: ", "batch files"),
+        ("-aRN", "--crtimes (-N) is not built: ", "when a file was made"),
         ("--daemon", "--daemon is not built: ", "fobs serve"),
     ] {
         let said = parse(words).chosen.refused.clone().expect(words);

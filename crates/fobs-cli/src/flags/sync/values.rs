@@ -10,8 +10,8 @@ use fobs::options::flag::{Flag, Names, RSYNC, SYNC, Side, Takes};
 use fobs::options::sync::{BasisUse, Delta, SYNC2};
 
 use super::RuleOption;
-use crate::flags::words::{before_rsync, remote_shell};
-use crate::flags::{Chosen, Limit};
+use crate::flags::words::remote_shell;
+use crate::flags::{Chosen, Limit, there};
 use crate::moment::parse_deadline;
 
 type Row = Flag<Chosen>;
@@ -158,17 +158,10 @@ pub const VALUES: &[Row] = &[
     .on(&[SYNC.of_one_run().letter('e')])
     .carrier(Carrier::Ssh)
     .conflicts(&["ssh"]),
-    Row::new(
-        "rsync-path",
-        "COMMAND",
-        Takes::Form(|it, text| {
-            it.sync.before_program = before_rsync(text)?;
-            Ok(())
-        }),
-    )
-    .help("What to run rsync with at the other host, as in 'sudo rsync': fobs is run with it")
-    .on(ONE_RUN)
-    .carrier(Carrier::Ssh),
+    Row::new("rsync-path", "COMMAND", Takes::Form(there::program))
+        .help("What to run rsync with at the other host, as in 'sudo rsync': fobs is run with it")
+        .on(ONE_RUN)
+        .carrier(Carrier::Ssh),
     Row::new("info", "FLAGS", Takes::Forms(|it, text| it.program.told.read(text)))
         .help("What is printed, by rsync's names and levels: name, del, stats2, ...")
         .on(ONE_RUN),

@@ -5,6 +5,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 use crate::at;
 use crate::at::{Links, open_beneath};
 use crate::beneath::kind;
+use crate::charset::in_transfer;
 use crate::view::View;
 use fobs_model::name::Component;
 use fobs_model::name::ours::{is_journal, suffix_in};
@@ -36,7 +37,8 @@ pub(super) fn files_of(view: &mut View, directory: &[u8], most: usize, least: u6
     let mut found = InDirectory::default();
     for entry in Dir::new(opened).ok()? {
         let entry = entry.ok()?;
-        let name = entry.file_name().to_bytes();
+        let Ok(name) = in_transfer(entry.file_name().to_bytes()) else { continue };
+        let name = &*name;
         found.count += 1;
         if found.count > most {
             return None;

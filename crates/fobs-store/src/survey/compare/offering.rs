@@ -63,6 +63,14 @@ impl Compare {
         let view = self.view.as_mut()?;
         let is_long = row.identity.size >= FILE_MIN;
         let place = view.place(&row.path).into_owned();
+        // What an earlier run of rsync or of this program left of it comes first, as in rsync.
+        let partial = self.target.as_ref().and_then(|target| target.partial_of(&row.path));
+        if is_long
+            && let Some(part) = partial.map(|part| view.place(&part).into_owned())
+            && let Some(left) = basis_in_place(view, &part, FILE_MIN)
+        {
+            return Some(open(view, &part, left, Origin::Unfinished));
+        }
         if is_long && let Some(own) = basis_in_place(view, &place, FILE_MIN) {
             return Some(open(view, &place, own, Origin::SameName));
         }

@@ -32,6 +32,7 @@ fn there(kind: ThereKind, size: u64, mtime_s: i64) -> There {
         checksum: None,
         acl_differs: false,
         xattrs_differ: false,
+        atime_differs: false,
         hands: Hands::Ours,
     }
 }

@@ -58,6 +58,8 @@ impl Target {
         // A third user, who could widen it again.
         let owner = row.attributes.as_ref().and_then(|attributes| self.applier.owner(attributes).0);
         let owner = owner.filter(|owner| *owner != before.st_uid && !is_trusted(before));
+        // What is only noted is given to nobody.
+        let owner = owner.filter(|_| !self.options.preserve.fake_super);
         if narrowed == mode && owner.is_none() {
             return None;
         }
@@ -107,6 +109,9 @@ impl Target {
         // Without it, a change of the mode alone would set a time that only differs by less than a second.
         if changes.contains(Changes::TIME) {
             at::set_times_of_held(file.as_fd(), &timestamps(row.meta)).map_err(failed)?;
+        }
+        if changes.contains(Changes::ACCESS_TIME) {
+            self.applier.set_access_time(held, row.attributes.as_ref()).map_err(failed)?;
         }
         Ok(())
     }

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::READ;
+use super::{READ, Row, RowKind, Target};
 use crate::at;
 use crate::at::open_beneath;
-use crate::attributes::{Attributes, Collector, HOLD, Handle, Xattr, is_acl};
+use crate::attributes::{Attributes, Collector, HOLD, Handle, Xattr, device_len, is_acl};
 use crate::beneath::{Links, kind};
 use crate::held::{Movable, WRITTEN_BY_OTHERS, is_trusted};
 use crate::record::{Device, SpecialKind};
@@ -17,6 +17,7 @@ use crate::survey::lister::checksum;
 use crate::survey::sync::{Hands, There, ThereKind};
 use crate::view::View;
 use fobs_filter::path;
+use fobs_filter::path::PATH_LEN_MAX;
 use fobs_model::name::Component;
 
 /// What stands at a path, compared with what an entry is to have beside mode and time.
@@ -29,31 +30,54 @@ pub(super) fn look(
 ) -> Option<(There, Stat)> {
     let stat = view.stat(path).ok()?;
     let place = view.place(path).into_owned();
-    let kind = match kind(&stat) {
+    let seen = seen(view, collector, path, &stat)?;
+    let stands = match kind(&seen) {
         FileType::RegularFile => ThereKind::File,
         FileType::Directory => ThereKind::Directory,
+        FileType::Symlink if kind(&stat) == FileType::RegularFile => {
+            ThereKind::Symlink(noted_target(view, path)?)
+        }
         FileType::Symlink => {
             let (parent, name) = path::split_name(&place).ok()?;
             ThereKind::Symlink(at::read_link(&*view.hold(parent).ok()?, name).ok()?)
         }
         file_type => ThereKind::Special(
             special(file_type)?,
-            Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
+            Device { major: fs::major(seen.st_rdev), minor: fs::minor(seen.st_rdev) },
         ),
     };
     let mut there = There {
-        kind,
-        size: u64::try_from(stat.st_size).unwrap_or(0),
-        meta: view.meta_before(path, &stat),
-        owner: stat.st_uid,
-        group: stat.st_gid,
+        kind: stands,
+        size: u64::try_from(seen.st_size).unwrap_or(0),
+        meta: view.meta_before(path, &seen),
+        owner: seen.st_uid,
+        group: seen.st_gid,
         checksum: None,
         acl_differs: false,
         xattrs_differ: false,
+        atime_differs: false,
         hands: hands(&stat, movable),
     };
-    compare_attributes(view, collector, path, wanted, (&mut there, &stat));
+    compare_attributes(view, collector, path, wanted, (&mut there, &seen));
     Some((there, stat))
+}
+
+/// The status of what stands there, as it is noted with it where that counts.
+fn seen(view: &mut View, collector: &Collector, path: &[u8], stat: &Stat) -> Option<Stat> {
+    if !collector.preserve.fake_super {
+        return Some(*stat);
+    }
+    let held = view.open(path, HOLD).ok()?;
+    collector.seen(Handle::Held(held.as_fd()), stat).ok()
+}
+
+/// The target of a link for which a file stands.
+fn noted_target(view: &mut View, path: &[u8]) -> Option<Vec<u8>> {
+    let file = view.open(path, READ).ok()?;
+    let mut target = vec![0; PATH_LEN_MAX];
+    let len = rustix::io::pread(&file, &mut target[..], 0).ok()?;
+    target.truncate(len);
+    Some(target)
 }
 
 /// Likewise of a directory, which is sent what it has beside mode and time at its end only. Its ACL counts
@@ -89,6 +113,26 @@ fn compare_attributes(
     }
     there.acl_differs = differ(wanted, &found, true);
     there.xattrs_differ = differ(wanted, &found, false);
+    // As rsync compares times: whole seconds.
+    let accessed = |all: &[Xattr]| {
+        all.iter().find(|xattr| !xattr.is_of_file()).and_then(|xattr| xattr.value.first_chunk::<8>().copied())
+    };
+    there.atime_differs = accessed(wanted).is_some_and(|time| accessed(&found) != Some(time));
+}
+
+impl Target {
+    /// A device there counts as a file where it is to be written as one (`--write-devices`).
+    pub(super) fn take_device_for_file(&mut self, row: &Row, there: &mut There) {
+        let is_asked = self.options.rules.writes_devices && self.applier.may_open_devices;
+        let is_device = matches!(&there.kind, ThereKind::Special(kind, _) if kind.is_device());
+        if !is_asked || !is_device || row.kind != RowKind::File {
+            return;
+        }
+        let opened = self.view.as_mut().and_then(|view| view.open(&row.path, READ).ok());
+        if let Some(size) = opened.and_then(|device| device_len(&device).ok()) {
+            (there.kind, there.size) = (ThereKind::File, size);
+        }
+    }
 }
 
 /// Who may have put a file there, or written it.
@@ -105,7 +149,8 @@ fn hands(stat: &Stat, from: Movable) -> Hands {
 /// Whether the ACLs differ, or the other extended attributes.
 fn differ(wanted: &[Xattr], found: &[Xattr], acls: bool) -> bool {
     let of = |all: &[Xattr]| {
-        let mut some: Vec<Xattr> = all.iter().filter(|xattr| is_acl(&xattr.name) == acls).cloned().collect();
+        let of_kind = |xattr: &&Xattr| xattr.is_of_file() && is_acl(&xattr.name) == acls;
+        let mut some: Vec<Xattr> = all.iter().filter(of_kind).cloned().collect();
         some.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         some
     };

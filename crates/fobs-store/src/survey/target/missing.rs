@@ -49,16 +49,30 @@ impl Target {
 
     /// Deletes what has these names; a directory with entries only where `--delete` or `--force` says so.
     pub(in crate::survey) fn delete_missing(&mut self, report: &mut dyn FnMut(Deleted)) {
+        let of_all = self.options.delete.and_then(|delete| delete.max);
+        let max = of_all.or(self.options.missing_max).unwrap_or(u64::MAX);
+        let (mut count, mut left) = (0, 0);
         for path in std::mem::take(&mut self.missing.paths) {
+            if count >= max {
+                left += u64::from(self.view.as_mut().is_some_and(|view| view.stat(&path).is_ok()));
+                continue;
+            }
             let gone = self.deleted_missing(&path);
             // What lay in it comes first.
-            self.take_deleted().into_iter().for_each(&mut *report);
+            let within = self.take_deleted();
+            count += within.iter().filter(|deleted| matches!(deleted, Deleted::Gone(_))).count() as u64;
+            within.into_iter().for_each(&mut *report);
+            count += u64::from(matches!(gone, Ok(Some(_))));
             match gone {
                 Ok(None) => {}
                 Ok(Some(is_directory)) => report(Deleted::Gone(Found { path, is_directory })),
                 Err(message) => report(Deleted::Failed(FileError { path, message })),
             }
         }
+        if left > 0 {
+            report(Deleted::Limited(left));
+        }
+        self.extraneous.iter_mut().for_each(|extraneous| extraneous.has_deleted(count));
     }
 
     /// Whether what is gone was a directory; none where nothing was there.

@@ -44,6 +44,13 @@ impl Target {
         is_left
     }
 
+    /// Where an earlier run may have left a part of a file (`--partial-dir`).
+    pub(in crate::survey) fn partial_of(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let directory = self.options.partial_dir.as_ref()?;
+        let (parent, name) = path::split(path);
+        Some(path::join(&path::join(parent, directory), name))
+    }
+
     pub(in crate::survey) fn doubt_empty_directories(&mut self) {
         self.extraneous.iter_mut().for_each(Extraneous::doubt_empty_directories);
     }
