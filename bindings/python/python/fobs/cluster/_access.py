@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,6 +18,10 @@ from ._nodes import Node
 
 # Longest file of state that is read: a shard's record of 1,000 names of 4096 bytes, as JSON of escapes.
 _STATE_MAX = 64 << 20
+#: Mode of files until they are complete: the sticky bit marks them, as those of any copy.
+OWN_MODE = 0o1600
+# The names of such files. A name alone makes no file one of ours.
+_OWN_NAME = re.compile(r"\..+\.fobs-[a-z0-9]{6}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +59,13 @@ class Local:
         with os.scandir(self.path(name)) as entries:
             for entry in entries:
                 try:
-                    found.append(self._found(entry.name, entry.stat(follow_symlinks=False)))
+                    status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     # Another worker has renamed or removed it meanwhile.
                     continue
+                # Neither are they listed by a session.
+                if not _is_unfinished(entry.name, status):
+                    found.append(self._found(entry.name, status))
         return found
 
     def stat(self, name: str) -> Found | None:
@@ -95,6 +104,12 @@ class Local:
             pass
         except IsADirectoryError:
             os.rmdir(self.path(name))
+
+
+def _is_unfinished(name: str, status: os.stat_result) -> bool:
+    """Whether it is a file of a copy that is not complete."""
+    is_marked = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == OWN_MODE
+    return is_marked and _OWN_NAME.fullmatch(name) is not None
 
 
 class Remote:
