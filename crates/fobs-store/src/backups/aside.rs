@@ -63,19 +63,17 @@ impl Aside {
             there = there.and_then(|it| {
                 open_beneath(&it, name, HOLD_DIRECTORY | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse).ok()
             });
-            let is_new = match at::make_directory(&here, Component::new(name)?, Mode::from_raw_mode(0o700)) {
+            // Without one to take after, it gets what its parent gives.
+            let mode = Mode::from_raw_mode(if there.is_some() { 0o700 } else { 0o777 });
+            let is_new = match at::make_directory(&here, Component::new(name)?, mode) {
                 Ok(()) => true,
                 Err(Errno::EXIST) => false,
                 Err(errno) => return Err(errno),
             };
             let next = open_beneath(&here, name, DIRECTORY, Mode::empty(), Links::Refuse)?;
-            if is_new {
-                let stat = there.as_ref().map(fstat).transpose()?;
-                fchmod(
-                    &next,
-                    Mode::from_raw_mode(stat.as_ref().map_or(0o755, |stat| stat.st_mode & 0o7777)),
-                )?;
-                if let Some(stat) = stat.filter(|_| geteuid().is_root()) {
+            if is_new && let Some(stat) = there.as_ref().map(fstat).transpose()? {
+                fchmod(&next, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+                if geteuid().is_root() {
                     own(next.as_fd(), &stat)?;
                 }
             }
@@ -147,7 +145,7 @@ fn dress_node(to: &OwnedFd, name: Component<'_>, stat: &rustix::fs::Stat) -> std
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
     use crate::backups::Backups;
@@ -180,8 +178,15 @@ mod tests {
         keep("d/e").expect("a backup");
         keep("d/e").expect("in place of the one before");
         assert_eq!(fs::read(top.join("root/kept/d/e/file")).expect("a backup"), b"old");
-        let mode = fs::metadata(top.join("root/kept/d")).expect("a directory").permissions().mode();
+        let mode = fs::metadata(top.join("root/kept/d")).expect("a directory").mode();
         assert_eq!(mode & 0o7777, 0o750);
+        // A directory that is reached by a link at the destination has none to take after.
+        symlink("d", top.join("root/data/l")).expect("a link");
+        fs::set_permissions(top.join("root/kept"), fs::Permissions::from_mode(0o2750)).expect("our own");
+        keep("l/e").expect("a backup");
+        fs::create_dir(top.join("root/kept/by hand")).expect("a directory");
+        let mode = |name: &str| fs::metadata(top.join("root/kept").join(name)).expect("a directory").mode();
+        assert_eq!(mode("l"), mode("by hand"));
         // Somebody puts a link into the directory of backups.
         symlink(top.join("outside"), top.join("root/kept/out")).expect("a link");
         keep("out").expect_err("it leads out");

@@ -44,6 +44,11 @@ impl Store for Memory {
     fn sync(&self) -> Result<(), Errno> {
         Ok(())
     }
+
+    fn shorten(&self, len: u64) -> Result<(), Errno> {
+        self.0.lock().expect("not poisoned").truncate(len as usize);
+        Ok(())
+    }
 }
 
 /// Loads bytes as a journal; and, in a journal whose checks are right, as slots (each with its length in

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 
 use super::format::{
-    Boot, Completion, Current, LOG_AT, Origin, RECORD_LEN, RECORDS_MAX, SLOTS, Salt, Slot, Unreadable,
-    decode_origin, decode_record, decode_slot, encode_origin, encode_record, encode_slot, record_at, slot_at,
+    Boot, Completion, Current, HEADER_LEN, LOG_AT, Origin, RECORD_LEN, RECORDS_MAX, SLOTS, Salt, Slot,
+    Unreadable, decode_origin, decode_record, decode_slot, encode_origin, encode_record, encode_slot,
+    record_at, slot_at,
 };
 use super::store::Store;
 use crate::identity::Fingerprint;
@@ -242,6 +243,17 @@ impl Book {
         self.rewrite_slots(&mut state, None, None)?;
         drop(state);
         self.sync()
+    }
+
+    /// Has it say nothing more but whose it is, and which suffix its temporary files have: a later run finds
+    /// those. Nothing is recorded or confirmed any more.
+    pub(crate) fn clear(&self) -> Result<(), Errno> {
+        let mut state = self.state();
+        (state.failed, state.is_doubtful) = (true, true);
+        self.store.shorten(HEADER_LEN as u64)?;
+        state.named.clear();
+        (state.records, state.bytes) = (0, 0);
+        Ok(())
     }
 
     /// Withdraws a recorded completion: the device failed to keep that file.

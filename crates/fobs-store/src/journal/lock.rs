@@ -147,7 +147,7 @@ pub(super) fn lock(directory: &OwnedFd, name: Component<'_>, asker: &Asker<'_>) 
                     return Err(in_use(asker.destination, holder));
                 }
             }
-            Err(_) if removes_blank(&file, directory, name, strays) => return Ok(Lock::None),
+            Err(errno) if goes_without(&file, directory, name, (strays, errno)) => return Ok(Lock::None),
             Err(errno) => return Err(unknown("lock the journal", name, errno)),
         }
         if begin.elapsed() >= ABSENT_AFTER + TAKEOVER_WAIT {
@@ -219,11 +219,19 @@ fn lock_file(file: &OwnedFd) -> Result<(), Errno> {
     fs::flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
-/// Removes a journal in which nothing was ever written: no later run locks it either. Whether it was one.
-fn removes_blank(file: &OwnedFd, directory: &OwnedFd, name: Component<'_>, strays: Strays) -> bool {
+/// Whether a journal that could not be locked says nothing, so that the transfer goes without one. It is
+/// removed where no earlier run can have left files that are found by it: this one made it, or there are no
+/// locks.
+fn goes_without(
+    file: &OwnedFd,
+    directory: &OwnedFd,
+    name: Component<'_>,
+    (strays, errno): (Strays, Errno),
+) -> bool {
     let is_marked_blank = || fs::fstat(file).is_ok_and(|stat| is_marked(&stat) && stat.st_size == 0);
     let is_blank = strays == Strays::None || is_marked_blank();
-    if is_blank && has_name(file, directory, name) {
+    let has_no_locks = matches!(errno, Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL);
+    if is_blank && (strays == Strays::None || has_no_locks) && has_name(file, directory, name) {
         // If it stays, `fobs clean` finds it.
         let _ = at::unlink(directory, name);
     }

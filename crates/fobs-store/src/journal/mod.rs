@@ -156,6 +156,7 @@ pub(super) struct Journal {
     partial_len: u64,
     /// The partial file of an earlier run is in use, or was replaced.
     partial_is_gone: bool,
+    is_removed: bool,
     over: bool,
 }
 
@@ -221,15 +222,14 @@ impl Journal {
             let past = past_of(Left::nothing(suffix, spec.budget.charge(Keeps::Journal)));
             (book, suffix, past, false, strays)
         };
-        let generation = read_claim(book.store(), book.salt()).generation;
         let journal = Journal {
             directory: Arc::clone(spec.directory),
             name,
+            generation: read_claim(book.store(), book.salt()).generation,
             book: Arc::new(book),
             suffix,
             keep: spec.keep,
             stays,
-            generation,
             partial_len: past.current().map_or(0, |current| current.len),
             partial_is_gone: false,
             past: Arc::new(past),
@@ -240,6 +240,7 @@ impl Journal {
             completions: Vec::new(),
             finished: Finishing::default(),
             completed_bytes: 0,
+            is_removed: false,
             over: false,
         };
         journal.sign(spec);
@@ -384,8 +385,11 @@ impl Journal {
     pub(super) fn release(&mut self, place: &[u8]) {
         self.partial_is_gone |= self.past.current().is_some_and(|current| current.place == place);
         if self.book.release(place).is_err() {
-            // What still names it must not be found.
-            let _ = at::unlink(&self.directory, self.name.as_component());
+            // What still names it must not be found, but the suffix must: files may have it.
+            (self.partial_len, self.strays) = (0, Strays::Possible);
+            if self.book.clear().is_err() {
+                self.remove();
+            }
         }
     }
 
@@ -446,8 +450,11 @@ impl Journal {
     }
 
     fn remove(&mut self) {
-        // Before the lock ends. If it stays, it is found by the next run, or by `fobs clean`.
-        let _ = at::unlink(&self.directory, self.name.as_component());
+        // Once only, and before the lock ends: what has the name later is another run's. If it stays, it is
+        // found by the next run, or by `fobs clean`.
+        if !std::mem::replace(&mut self.is_removed, true) {
+            let _ = at::unlink(&self.directory, self.name.as_component());
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::fs::ftruncate;
 use rustix::io::{Errno, pread, pwrite};
 
 #[cfg(test)]
@@ -16,6 +17,8 @@ pub(crate) trait Store: Send + Sync {
     fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Errno>;
     /// Waits until the device has kept everything that was written.
     fn sync(&self) -> Result<(), Errno>;
+    /// Drops what is behind `len`; a file system keeps that before names that change later.
+    fn shorten(&self, len: u64) -> Result<(), Errno>;
 }
 
 /// A journal's file. Its lock ends when it is closed.
@@ -55,5 +58,14 @@ impl Store for FileStore {
 
     fn sync(&self) -> Result<(), Errno> {
         keep::content(&self.0)
+    }
+
+    fn shorten(&self, len: u64) -> Result<(), Errno> {
+        #[cfg(test)]
+        faults::strike(faults::Call::Truncate)?;
+        let done = ftruncate(&self.0, len);
+        #[cfg(test)]
+        crate::recorder::truncated(&done, &self.0, len);
+        done
     }
 }

@@ -44,6 +44,8 @@ enum Lacks {
     Journal,
     /// The file system has no locks.
     Locks,
+    /// Its lock fails, as that of a network's file system may.
+    Lock,
     /// Nothing can be written into it.
     Records,
 }
@@ -60,6 +62,7 @@ impl Begun {
             Lacks::Nothing => {}
             Lacks::Journal => plan(Call::Name, 0, Errno::NOSPC),
             Lacks::Locks => plan_for(Call::Lock, 0, Errno::OPNOTSUPP, Lasts::On),
+            Lacks::Lock => plan(Call::Lock, 0, Errno::NOLCK),
             Lacks::Records => plan_for(Call::Record, 0, Errno::NOSPC, Lasts::On),
         }
         let mut source = open(&[&world.from("d")]);
@@ -184,6 +187,24 @@ fn a_journal_that_takes_nothing_still_locks() {
     Begun::new(&world, Lacks::Nothing).end();
     let left: Vec<_> = ours(&world.to("")).into_iter().filter(|path| !path.starts_with("d")).collect();
     assert_eq!(left, Vec::<PathBuf>::new(), "the journal is found again");
+}
+
+#[test]
+fn a_lock_that_fails_loses_no_names_of_what_is_left() {
+    let world = world();
+    let mut first = Begun::new(&world, Lacks::Nothing);
+    first.store(3);
+    drop(first);
+    let names = ours(&world.to(""));
+    assert_eq!(names.len(), 2);
+    // A power cut before the journal's first sync: its inode is there, its content is not.
+    names.iter().for_each(|name| fs::write(world.to("").join(name), b"").expect("own file"));
+    fs::remove_file(world.from("d/big")).expect("it is there");
+    Begun::new(&world, Lacks::Lock).end();
+    assert_eq!(ours(&world.to("")), names, "without it nothing tells whose they are");
+    world.write("d/big", &content(BIG, 2));
+    Begun::new(&world, Lacks::Nothing).end();
+    expect_whole(&world, "the next one finds them");
 }
 
 #[test]

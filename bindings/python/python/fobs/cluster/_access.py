@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,8 +20,10 @@ from ._nodes import Node
 
 # Longest file of state that is read: a shard's record of 1,000 names of 4096 bytes, as JSON of escapes.
 _STATE_MAX = 64 << 20
-# Mode of unfinished files and journals; no other program sets it.
-_OWN_MODE = 0o1600
+#: Mode of files until they are complete: the sticky bit marks them, as those of any copy.
+OWN_MODE = 0o1600
+# The names of such files. A name alone makes no file one of ours.
+_OWN_NAME = re.compile(r"\..+\.fobs-[a-z0-9]{6}", re.DOTALL)
 # Entries of a tree: they are held in memory, about 1 kB each.
 ENTRIES_MAX = 20_000_000
 
@@ -74,7 +78,11 @@ class Local:
         with os.scandir(self.path(name)) as entries:
             for entry in entries:
                 try:
-                    row = self._found(entry.name, entry.stat(follow_symlinks=False))
+                    status = entry.stat(follow_symlinks=False)
+                    # Neither are they listed by a session.
+                    if _is_unfinished(entry.name, status):
+                        continue
+                    row = self._found(entry.name, status)
                     target = os.readlink(entry.path) if row.kind == "link" else None
                     found.append(row if target is None else replace(row, target=target))
                 except FileNotFoundError:
@@ -102,9 +110,6 @@ class Local:
                 failed.append((directory, f"cannot list {directory!r}: {error.strerror}"))
                 continue
             for found in inside:
-                if found.mode == _OWN_MODE and ".fobs-" in found.name:
-                    # What another session keeps for itself until its file is complete.
-                    continue
                 row = replace(found, name=join(directory, found.name))
                 rows.append(row)
                 if row.kind == "directory":
@@ -167,6 +172,12 @@ def join(directory: str, name: str) -> str:
 
 def too_many() -> UsageError:
     return UsageError(f"the tree has more than {ENTRIES_MAX} entries; transfer the directories below one by one")
+
+
+def _is_unfinished(name: str, status: os.stat_result) -> bool:
+    """Whether it is a file of a copy that is not complete."""
+    is_marked = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == OWN_MODE
+    return is_marked and _OWN_NAME.fullmatch(name) is not None
 
 
 class Remote:

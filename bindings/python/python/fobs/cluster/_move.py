@@ -20,6 +20,7 @@ from .._values import encode
 from ._access import Access, Found, Local, Remote, Walked, access_to, join, of_task, session_with
 from ._agree import Hashed, hashes_at
 from ._nodes import Node
+from ._part import made
 from ._shards import PIECE, STATE, File, Shard
 from ._state import (
     Record,
@@ -27,7 +28,6 @@ from ._state import (
     finish_file,
     missing_runs,
     note_done,
-    prepare_part,
     read_done,
     read_pieces,
     take_lock,
@@ -360,23 +360,24 @@ def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:
     with _ends(assignment) as (session, local, _):
         mode = agreed.mode if agreed is not None else _check_source(session, file)
         watch.check()
-        path = prepare_part(local, file)
-        journal = local.path(f"{STATE}/{file.id}-{shard.start}.pieces")
-        pieces = read_pieces(local, file, None if agreed is None else agreed.is_piece)
-        runs = missing_runs(file, pieces, shard.start, shard.end)
-        resumed = shard.bytes - sum(end - start for start, end in runs)
-        watch.before, watch.resumed, why = resumed, resumed, ""
-        for start, end in runs:
-            options = named(dict(assignment.other.options))
-            expected = None if agreed is None else agreed.expected(start, end)
-            raw = session._core.get_part(
-                encode(file.name), encode(path), encode(journal), start, end, PIECE, expected, options
-            )
-            job = session._job(raw, int)
-            count = job.wait(progress=watch)
-            if count != end - start:
-                raise _changed(file) if agreed is None else _short(file, start + count)
-            watch.before, why = watch.before + count, str(job.explain)
+        with made(local, file) as descriptor:
+            path = encode(f"/proc/self/fd/{descriptor}")
+            journal = local.path(f"{STATE}/{file.id}-{shard.start}.pieces")
+            pieces = read_pieces(local, file, None if agreed is None else agreed.is_piece)
+            runs = missing_runs(file, pieces, shard.start, shard.end)
+            resumed = shard.bytes - sum(end - start for start, end in runs)
+            watch.before, watch.resumed, why = resumed, resumed, ""
+            for start, end in runs:
+                options = named(dict(assignment.other.options))
+                expected = None if agreed is None else agreed.expected(start, end)
+                raw = session._core.get_part(
+                    encode(file.name), path, encode(journal), start, end, PIECE, expected, options
+                )
+                job = session._job(raw, int)
+                count = job.wait(progress=watch)
+                if count != end - start:
+                    raise _changed(file) if agreed is None else _short(file, start + count)
+                watch.before, why = watch.before + count, str(job.explain)
         if agreed is None:
             _check_source(session, file)
     return Moved(shard.id, (), shard.bytes, resumed, time.monotonic() - began, (), why, mode)

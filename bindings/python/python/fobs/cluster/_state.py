@@ -4,7 +4,7 @@ All of it lies in ``.fobs-cluster`` below the destination and is gone after a tr
 
     lock              who works on the destination, and a number that grows while it does
     done-SHARD        files of a shard that are in place: name, size, time, hash; JSON
-    ID.part           a large file that comes in ranges
+    ID.at             where a large file lies that comes in ranges: beside its name
     ID-START.pieces   its verified pieces of one range: INDEX HEX
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from .. import _fobs
 from .._errors import DestinationError, IntegrityError, SourceNotFoundError
 from ._access import Access, Local
+from ._part import give_name, note_of, opened, place_of, remove_all
 from ._shards import PIECE, STATE, File, Shard
 
 LOCK = f"{STATE}/lock"
@@ -106,7 +107,7 @@ IsPiece = Callable[[int, bytes], bool]
 def read_pieces(access: Access, file: File, is_piece: IsPiece | None = None) -> dict[int, bytes]:
     """Verified pieces of a file that comes in ranges; those of another file of its size and time are left out."""
     pieces: dict[int, bytes] = {}
-    part = access.stat(f"{STATE}/{file.id}.part")
+    part = access.stat(place_of(file))
     if part is None or part.size != file.size:
         return pieces
     for found in access.list(STATE):
@@ -144,24 +145,6 @@ def missing_runs(file: File, pieces: dict[int, bytes], start: int, end: int) -> 
     return runs
 
 
-def prepare_part(local: Local, file: File) -> str:
-    """The file that ranges are written into, with its room reserved: a full disk shows before any data came."""
-    local.make_directories(STATE)
-    path = local.path(f"{STATE}/{file.id}.part")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        if os.fstat(descriptor).st_size != file.size:
-            try:
-                os.posix_fallocate(descriptor, 0, file.size)
-            except OSError as error:
-                os.unlink(path)
-                message = f"there is no room for the {file.size} bytes of {file.name!r}: {error.strerror}; free some"
-                raise DestinationError(message) from error
-    finally:
-        os.close(descriptor)
-    return path
-
-
 def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = None) -> Record:
     """Gives a file whose ranges are all there its name; returns its record."""
     pieces = read_pieces(local, file, is_piece)
@@ -171,21 +154,23 @@ def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = 
             f"{count - len(pieces)} pieces of {file.name!r} are missing; call again to fetch them"
         )
     root = _fobs.join_pieces([pieces[index] for index in range(count)]) if count > 1 else pieces[0].hex()
-    path = local.path(f"{STATE}/{file.id}.part")
-    os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
-    os.chmod(path, mode)
-    local.make_directories(os.path.dirname(file.name))
-    os.rename(path, local.path(file.name))
+    with opened(local, file) as descriptor:
+        os.utime(descriptor, ns=(file.mtime_ns, file.mtime_ns))
+        os.fchmod(descriptor, mode)
+        give_name(local, file, descriptor)
     record = (file.name, file.size, file.mtime_ns, root)
     note_done(local, Shard("range", (file,), start=0, end=file.size), [record])
     for found in local.list(STATE):
         if found.name.startswith(f"{file.id}-"):
             local.remove(f"{STATE}/{found.name}")
+    local.remove(note_of(file))
     return record
 
 
 def clear(access: Access) -> None:
-    """Removes the state."""
-    for found in access.list(STATE):
+    """Removes the state, and the files that it names."""
+    state = access.list(STATE)
+    remove_all(access, [found.name for found in state])
+    for found in state:
         access.remove(f"{STATE}/{found.name}")
     access.remove(STATE)
