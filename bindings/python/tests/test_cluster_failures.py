@@ -208,3 +208,13 @@ def test_a_plan_says_what_each_node_would_do(third_party: tuple[Served, Served],
     pulled = transfer(source.url, tmp_path / "here", dry_run=True, **source.keys).planned
     assert pulled is not None and pulled.seconds, "the rate of a source that is pulled from is measured"
     assert not (tmp_path / "here").exists()
+
+
+def test_the_first_worker_is_waited_for(served: Served, dask: Dask, tmp_path: Path) -> None:  # noqa: F811
+    make_any(served.root)
+    late = threading.Timer(1.0, dask.workers, ["d1"])
+    late.start()
+    here = Node("d1", path=str(tmp_path / "here"))
+    transfer(Node("s1", url=served.url, options=served.keys), here, dask.address)
+    late.join()
+    assert differences(served.root, tmp_path / "here") == []

@@ -29,6 +29,8 @@ class Between:
         self.daemons = []
         self.source, self.destination = base / "from", base / "to"
         self.ends: dict[str, Any] = {}
+        if user is not None:
+            base.chmod(0o755)
         for name, path, served in (("s", self.source, way != "push"), ("d", self.destination, way != "pull")):
             path.mkdir()
             self.ends[name] = path

@@ -26,6 +26,8 @@ ANSWER_MAX = 5.0
 # How often a task that is waited for is looked after, and how long it may take at most, seconds: a listing of tens of
 # millions of files, or hashes of a copy.
 LOOK_EVERY, LOOK_MAX = 0.25, 86_400.0
+# How long the first worker of a scheduler is waited for, seconds: those over ssh and of a batch system join late.
+FIRST_MAX = 60.0
 # How long something short beside a worker's tasks may take, seconds.
 BESIDE_MAX = 120.0
 #: Names of Dask's exceptions that say that a worker is gone.
@@ -91,6 +93,10 @@ class Workers:
 
     def greet(self) -> None:
         """Refuses workers that have another version of fobs, or none; notes clocks that differ."""
+        end = time.monotonic() + FIRST_MAX
+        while not self.addresses[ANYWHERE.name] and time.monotonic() < end:
+            time.sleep(LOOK_EVERY)
+            self.refresh()
         ours = {address: node for node in self.nodes for address in self.addresses[node.name]}
         if not ours and all(node.is_daemon for node in self.nodes):
             # The daemons move the data among themselves.
