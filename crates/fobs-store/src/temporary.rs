@@ -8,11 +8,11 @@ use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::{Errno, pwrite};
 
 use super::at;
-use super::attributes::{Applier, Attributes, Handle, Modes, Unkept, Unset, executable_as, open_handle};
+use super::attributes::{Applier, Attributes, Handle, Modes, Unset, executable_as, open_handle};
 use super::beneath::kind;
-use super::held::{Inode, Movable, is_trusted, may_be_put_there};
+use super::held::{Inode, Movable, is_trusted};
 use super::keep;
-use super::own::{OWN_MODE, is_marked, open_own};
+use super::own::{OWN_MODE, open_own};
 use super::record::Device;
 use super::stat::Meta;
 #[cfg(test)]
@@ -22,6 +22,7 @@ use fobs_model::options::Overwrite;
 mod elsewhere;
 mod in_place;
 mod left;
+mod name;
 mod names;
 mod thing;
 
@@ -31,140 +32,17 @@ pub(super) use thing::{Placed, Thing, is_made_here, place};
 pub(super) use left::{ORPHANED_AFTER, age};
 pub(super) use names::{Names, random_suffix, temporary_path};
 
+use name::Temporary;
+
+use fobs_model::name::Component;
 use fobs_model::name::ours::{Suffix, suffix_in, temporary};
-use fobs_model::name::{Component, ComponentBuf};
 
 /// Smallest file that is preallocated, bytes: below, the call costs more than a contiguous extent saves.
 const PREALLOCATE_MIN: u64 = 1 << 20;
 /// Bytes that are copied by one call.
 const COPIED: usize = 64 << 20;
-/// Bits of a mode with which a file may be written.
-const WRITE_BITS: u32 = 0o222;
 /// File system type of tmpfs in `statfs` (`linux/magic.h`).
 const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
-
-/// A name in a directory that is removed on drop, unless it was renamed.
-struct Temporary {
-    directory: Arc<OwnedFd>,
-    name: ComponentBuf,
-    /// What has the name, which another user who may write in the directory can give to something else.
-    held: Arc<OwnedFd>,
-    in_place: bool,
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.in_place {
-            // An error cannot be reported here.
-            let _ = at::unlink(&self.directory, self.name.as_component());
-        }
-    }
-}
-
-impl Temporary {
-    /// Moves it to `to`, in place of what is there, unless that is another copy's unfinished file.
-    fn rename(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
-        let is_in_use = suffix_in(to.as_bytes()).is_some()
-            && at::stat(&self.directory, to).is_ok_and(|stat| is_marked(&stat));
-        if is_in_use {
-            return Err(Errno::BUSY);
-        }
-        at::rename(&self.directory, self.name.as_component(), to)?;
-        self.has_moved(to, movable)
-    }
-
-    /// `STALE` if something else was moved: another user exchanged it in a directory that is also theirs.
-    fn has_moved(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
-        self.in_place = true;
-        match movable {
-            Movable::ByUs => Ok(()),
-            Movable::ByOthers => Inode::of_held(&self.held)?.has_name(&self.directory, to),
-        }
-    }
-
-    /// Moves it to `to` if that does not exist.
-    fn rename_to_new(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
-        #[cfg(test)]
-        faults::strike(faults::Call::RenameToNew)?;
-        at::rename_new(&self.directory, self.name.as_component(), to)?;
-        self.has_moved(to, movable)
-    }
-
-    /// Likewise, on a file system that cannot `rename` so: by one more name, which never replaces one.
-    fn link_to_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
-        // On drop the temporary name goes.
-        at::link_held(&self.held, &self.directory, to)
-    }
-
-    /// Moves it to `to`, where what has that name stays.
-    fn take_new(&mut self, to: Component<'_>, movable: Movable) -> Result<(), Errno> {
-        match self.rename_to_new(to, movable) {
-            Err(Errno::INVAL | Errno::NOSYS) => self.link_to_new(to),
-            moved => moved,
-        }
-    }
-
-    /// The existing entry at `to`: only what may be sent is replaced.
-    fn replaced(&self, to: Component<'_>, applier: &Applier) -> Result<Replaced, Errno> {
-        match at::stat(&self.directory, to) {
-            Err(Errno::NOENT) => Ok(Replaced::Nothing),
-            Err(errno) => Err(errno),
-            Ok(stat) => match kind(&stat) {
-                FileType::RegularFile if !is_trusted(&stat) => {
-                    Ok(Replaced::Doubtful { mode: stat.st_mode, kept: 0 })
-                }
-                FileType::RegularFile if may_be_put_there(&self.directory, &stat) => {
-                    Ok(Replaced::Doubtful { mode: stat.st_mode, kept: WRITE_BITS })
-                }
-                // One of ours whose mode could not be set: the user never gave it this one.
-                FileType::RegularFile if is_marked(&stat) => Ok(Replaced::Nothing),
-                FileType::RegularFile => Ok(Replaced::File { mode: stat.st_mode }),
-                FileType::Symlink => Ok(Replaced::Nothing),
-                FileType::Directory => Err(Errno::ISDIR),
-                // A sync, which replaces what is not kept too.
-                _ if applier.preserve.unkept == Unkept::LeftOut => {
-                    Ok(Replaced::Special { mode: stat.st_mode })
-                }
-                _ if applier.preserve.devices || applier.preserve.specials => Ok(Replaced::Nothing),
-                // By cp devices and the like are not sent, so they are not replaced.
-                _ => Err(Errno::EXIST),
-            },
-        }
-    }
-
-    /// The permissions of what is replaced, as cp and rsync keep them where those of the source are not: a
-    /// file takes those of a file, a special file those of either.
-    fn kept_mode(
-        &self,
-        to: Component<'_>,
-        is_special: bool,
-        meta: Meta,
-        applier: &Applier,
-    ) -> Result<Option<u32>, Errno> {
-        let as_source =
-            |mode| if applier.keeping.executability { executable_as(meta.mode, mode) } else { mode & 0o777 };
-        match (self.replaced(to, applier)?, applier.keeping.modes) {
-            (Replaced::File { mode }, Modes::Ordinary { .. }) => Ok(Some(as_source(mode))),
-            (Replaced::Doubtful { mode, kept }, Modes::Ordinary { umask }) => {
-                Ok(Some(mode & (meta.mode & !umask | kept) & 0o777))
-            }
-            (Replaced::Special { mode }, Modes::Ordinary { .. }) if is_special => Ok(Some(mode & 0o777)),
-            _ => Ok(None),
-        }
-    }
-}
-
-enum Replaced {
-    /// Nothing whose mode would be kept.
-    Nothing,
-    /// A file with this mode.
-    File { mode: u32 },
-    /// A file that is a third user's, or was put there by one: what it lets others do is no reason to let
-    /// them do it here, but for these bits.
-    Doubtful { mode: u32, kept: u32 },
-    /// A device, fifo or socket with this mode.
-    Special { mode: u32 },
-}
 
 /// Preallocates a file and returns how many bytes. A full disk is an error at once rather than after the last
 /// gigabyte; other errors mean that the file system does not support it.

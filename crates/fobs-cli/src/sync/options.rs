@@ -61,14 +61,7 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
     }
     let choices = given.choices.clone();
     let lists = super::lists_only(args);
-    let track_renames = match (given.track_renames, delete) {
-        (Some(true), _) => Renames::All,
-        // A server that is pulled from would learn of files that it need not have sent.
-        (None, Some(Delete { when: DeleteWhen::During | DeleteWhen::After, .. })) if is_push(args) => {
-            Renames::WhereCheap
-        }
-        _ => Renames::Off,
-    };
+    let track_renames = renames(args, delete);
     let delta = match (choices.basis_use, choices.delta) {
         // Of what is there nothing is sent.
         (BasisUse::Copied, Delta::Auto) => Delta::Always,
@@ -110,6 +103,18 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
         ..choices
     };
     Ok((options, below))
+}
+
+/// What is looked for under another name.
+fn renames(args: &SyncArgs, delete: Option<Delete>) -> Renames {
+    match (args.chosen.sync.track_renames, delete) {
+        (Some(true), _) => Renames::All,
+        // A server that is pulled from would learn of files that it need not have sent.
+        (None, Some(Delete { when: DeleteWhen::During | DeleteWhen::After, .. })) if is_push(args) => {
+            Renames::WhereCheap
+        }
+        _ => Renames::Off,
+    }
 }
 
 /// Refuses what cannot be combined.

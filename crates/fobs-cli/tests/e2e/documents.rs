@@ -258,7 +258,7 @@ fn release(case: &Case) {
         .expect("a file");
     fs::set_permissions(folder.join("install.sh"), fs::Permissions::from_mode(0o755)).expect("own file");
     let mut tar = Command::new("tar");
-    tar.arg("-czf").arg(case.local(&format!("{name}.tar.gz"))).arg("-C").arg(case.path("release")).arg(name);
+    tar.arg("-czf").arg(case.local(format!("{name}.tar.gz"))).arg("-C").arg(case.path("release")).arg(name);
     case.run(&mut tar).expect_success();
 }
 

@@ -203,9 +203,13 @@ impl Auto {
 
     /// The only call of the burst detector for its finding.
     fn find_bursts(&mut self) {
-        self.bursts = self.detect.bursts.finding(&self.model.params);
-        // In the queues of others nothing overtakes.
-        self.model.disturbed = if self.is_shuffled() { Disturbed::ByPath } else { Disturbed::ByQueues };
+        // In the queues of others nothing overtakes; where something does, steep delays are the path's.
+        if self.is_shuffled() {
+            (self.bursts, self.model.disturbed) = (Bursts::Absent, Disturbed::ByPath);
+        } else {
+            self.bursts = self.detect.bursts.finding(&self.model.params);
+            self.model.disturbed = Disturbed::ByQueues;
+        }
     }
 
     /// Whether packets overtook each other on this path.

@@ -299,7 +299,7 @@ fn archives(options: &mut SyncOptions) {
 }
 
 fn inodes(top: &Path) -> std::collections::BTreeMap<PathBuf, u64> {
-    let files = tree(top).into_iter().map(|(path, _)| (path.clone(), top.join(path)));
+    let files = tree(top).into_keys().map(|path| (path.clone(), top.join(path)));
     let files = files.filter(|(_, path)| path.is_file());
     files.map(|(path, at)| (path, fs::metadata(at).expect("a file").ino())).collect()
 }

@@ -105,9 +105,9 @@ impl BurstDetector {
         self.trend.on_ack(
             ack.now,
             ack.latest_rtt,
-            (min_rtt / p.point_share).max(p.point_min).max(packets).max(noise),
+            (min_rtt / p.point_share).max(p.queue_min).max(packets).max(noise),
         );
-        let gone = min_rtt + noise + (min_rtt / p.passed_share).max(p.passed_queue_min);
+        let gone = min_rtt + noise + (min_rtt / p.passed_share).max(p.queue_min);
         if self.trend.rises_steeply(p) && self.trend.newest() >= gone {
             self.rose.get_or_insert(ack.now);
         }

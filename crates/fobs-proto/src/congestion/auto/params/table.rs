@@ -139,8 +139,9 @@ params! {
 
     /// Round-trip time divided by the target queue at `queue_window`.
     queue_share: u32 = 20, "1/RTT", 1..=1000;
-    /// Least target: above the 0.3 ms of noise of two hosts. Lower: noise reads as a queue; higher: more
-    /// delay on short paths.
+    /// Least target, least length of a queue that has passed, and least distance of two points of a delay's
+    /// trend: above the 0.3 ms of noise of two hosts. Lower: noise reads as a queue; higher: more delay on
+    /// short paths.
     queue_min: Duration = ms(2), "ms", 0.1..=1000;
     /// Window at which the target is one `queue_share`; it scales with the inverse root (Swift 2020 section
     /// 3.2), so shares converge.
@@ -251,8 +252,6 @@ params! {
 
     /// Distance of two points of the delay's trend: the round trip divided by this.
     point_share: u32 = 32, "1/RTT", 1..=1000;
-    /// Least distance: above the 0.3 ms of noise of two hosts.
-    point_min: Duration = ms(2), "ms", 0.1..=1000;
     /// Least distance in packets, for slow paths.
     point_packets: u64 = 4, "packets", 1..=1000;
     /// Least delay gained per time of a burst: `s / (1 + s)` where the queue grows by `s`; 0.5 for a burst
@@ -262,8 +261,6 @@ params! {
     steep_max: f64 = 0.75, "s/s", 0.01..=10.0;
     /// A queue shorter than the round trip divided by this has passed.
     passed_share: u32 = 16, "1/RTT", 1..=1000;
-    /// Least such length.
-    passed_queue_min: Duration = ms(2), "ms", 0.1..=1000;
     /// Steep queues that passed within `passed_span` and are bursts. Flows that join every 2 s make two (8
     /// flows, 6 seeds).
     passed_count: usize = 3, "queues", 1..=100;
