@@ -64,10 +64,11 @@ def make_large(served: Served, name: str = "d/large", mode: int = 0o640) -> Path
 def test_ranges_get_what_their_directory_gives(served: Served, tmp_path: Path, mode: int) -> None:
     large, there = make_large(served, mode=mode), tmp_path / "there"
     gives_to_all(there / "d")
-    transfer(served.url, there, **served.keys)
+    # Before: at the end the directory itself gets the mode of the source's.
     by_hand = there / "d" / "by hand"
     by_hand.touch()
     by_hand.chmod(mode)
+    transfer(served.url, there, **served.keys)
     assert got(there / "d" / "large") == got(by_hand)
     assert (there / "d" / "large").read_bytes() == large.read_bytes()
     assert ours_below(there) == []
@@ -78,10 +79,10 @@ def test_a_new_directory_passes_on_what_its_parent_gives(served: Served, tmp_pat
     make_large(served, name)
     there = tmp_path / "there"
     gives_to_all(there)
-    transfer(served.url, there, **served.keys)
     by_hand = there / "by hand"
     by_hand.touch()
     by_hand.chmod(0o640)
+    transfer(served.url, there, **served.keys)
     assert got(there / name) == got(by_hand)
     assert set(os.listdir((there / name).parent)) - {"by hand"} == {os.path.basename(name)}
 

@@ -78,6 +78,7 @@ fn sample(row: Row) -> &'static str {
         "info" => "name2",
         "max-size" | "min-size" => "4k",
         "rate" => "2.5Mbit",
+        "remote-option" => "--super",
         _ => "8192",
     }
 }
