@@ -5,6 +5,7 @@ mod elsewhere;
 mod entrances;
 mod files;
 mod first_names;
+mod kept;
 mod noted;
 mod settling;
 mod terms;
@@ -20,6 +21,7 @@ use rustix::io::Errno;
 pub(crate) use self::entrances::Entrances;
 pub(crate) use self::files::Old;
 pub(crate) use self::first_names::FirstNames;
+use self::kept::file_of;
 pub(crate) use self::settling::Settling;
 use self::terms::written_now;
 use self::waiting::Waiting;
@@ -275,18 +277,6 @@ impl Tree {
         self.first_names.clone()
     }
 
-    /// The backups that are made, if any are.
-    pub(super) fn backups(&self) -> Option<Backups> {
-        self.backups.clone()
-    }
-
-    /// Keeps what is about to be replaced under its backup's name.
-    fn keep_backup(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
-        let Some(backups) = &self.backups else { return Ok(()) };
-        let doubt = self.journal.as_ref().and_then(Journal::doubt);
-        backups.keep(path, directory, name, |held| doubt.is_some_and(|doubt| doubt.includes(held)))
-    }
-
     /// What is recorded of it.
     pub(super) fn journal(&mut self) -> Option<&mut Journal> {
         self.journal.as_mut()
@@ -393,7 +383,11 @@ impl Tree {
         let made = path::split_name(&at).map_err(Errno::from).and_then(|(parent, name)| {
             let parent = self.hold(parent)?;
             self.names_in(&parent)?;
-            self.keep_backup(path, &parent, name)?;
+            let comes = match thing {
+                Thing::Name(held) => fs::fstat(held).ok().map(|stat| file_of(&stat)),
+                Thing::Symlink(_) | Thing::Special(..) => None,
+            };
+            self.keep_backup(path, &parent, name, comes)?;
             self.clear(&at, &parent, name);
             place(&self.names, &parent, name, thing, meta, attributes, &self.applier)
                 .map(|placed| (placed, parent))

@@ -1,7 +1,7 @@
 //! What a kill or a power cut left of an earlier run, as the next one finds it.
 
 use std::fs::{self, File, FileTimes};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -76,6 +76,22 @@ fn what_a_broken_run_left_replaces_no_backup() {
     let content_of = |name: &str| fs::read(world.to(name)).expect(name);
     assert_eq!((content_of("file"), content_of("file~")), (content(LEN, 1), b"the older file".to_vec()));
     assert_eq!((content_of("other"), content_of("other~")), (content(LEN, 2), b"the older other".to_vec()));
+}
+
+/// What its user put in a place after the broken run is theirs, though it is as young as what that run made.
+#[test]
+fn what_was_made_after_a_broken_run_is_kept_as_a_backup() {
+    let world = World::new();
+    world.write("tree/file", &content(LEN, 1));
+    world.write("tree/link", &content(LEN, 2));
+    fs::create_dir_all(world.to("")).expect("our own place");
+    leave_journal(&world);
+    fs::write(world.to("file"), b"their own").expect("our own place");
+    symlink("file", world.to("link")).expect("our own place");
+    let backup = Some(BackupSuffix::new(b"~".to_vec()).expect("a suffix"));
+    sync_once(&world.from("tree"), &world.to(""), &SyncOptions { backup, ..options(true) });
+    assert_eq!(fs::read(world.to("file~")).expect("a backup"), b"their own");
+    assert_eq!(fs::read_link(world.to("link~")).expect("a backup"), Path::new("file"));
 }
 
 #[test]

@@ -109,11 +109,11 @@ fn try_state(scene: &Scene, recorded: &Recorded, (how, at): (Cut, usize), rng: &
 
 /// Cuts soon after the device has begun to refuse to keep anything; their number.
 fn try_refusals(seed: u64) -> usize {
-    let mut rng = Rng::new(seed);
-    let scene = Scene::draw(&mut rng);
-    // What could not be finished is sent and kept as a backup again, as in every run.
     let mut tried = 0;
-    for spared in (0..).take_while(|_| !scene.has_backups()) {
+    for spared in 0.. {
+        let mut rng = Rng::new(seed);
+        // A run changes the destination: each begins with one of its own.
+        let scene = Scene::draw(&mut rng);
         let fault = Fault { call: Call::Sync, spared, errno: Errno::IO, lasts: Lasts::On };
         let run = Recorded::of(&scene, None, Some(fault), seed);
         let is_refusal = |op: &Op| matches!(op, Op::SyncFailed { .. });

@@ -159,7 +159,7 @@ impl Tree {
             self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
             return set.map_err(|unset| self.not_set(&unset, path));
         }
-        self.keep_backup(path, placing.file.directory(), name)
+        self.keep_backup(path, placing.file.directory(), name, Some((len, meta)))
             .map_err(|errno| self.trouble("keep a backup of", path, errno))?;
         self.clear_partial(placing.file.directory(), name);
         match self.commit_to(&mut placing.file, name, len, meta, attributes) {

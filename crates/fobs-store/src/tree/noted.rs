@@ -42,7 +42,7 @@ impl Tree {
         let made = path::split_name(&at).map_err(Errno::from).and_then(|(parent, name)| {
             let parent = self.hold(parent)?;
             self.names_in(&parent)?;
-            self.keep_backup(path, &parent, name)?;
+            self.keep_backup(path, &parent, name, Some((content.len() as u64, meta)))?;
             self.clear(&at, &parent, name);
             let mut file = TemporaryFile::create(&self.names, parent, name, 0)?;
             file.write(content, 0)?;

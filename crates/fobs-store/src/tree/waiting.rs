@@ -183,7 +183,8 @@ impl Tree {
         for (place, path) in files {
             let moved = self.names_in(&parent).and_then(|()| {
                 let (_, name) = path::split_name(place)?;
-                self.keep_backup(path, &parent, name)?;
+                let comes = fstat(&at::hold(&held, name)?)?;
+                self.keep_backup(path, &parent, name, Some(file_of(&comes)))?;
                 let handle = Handle::Held(parent.as_fd());
                 while_writable(handle, || at::move_to(&held, name, &*parent, name))
             });

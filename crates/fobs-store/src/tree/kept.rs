@@ -1,0 +1,58 @@
+//! What is replaced is kept as a backup, unless an earlier run of the same transfer put it there: the backup that
+//! this run made is of the older version, and stays.
+
+use super::*;
+use crate::beneath::kind;
+use crate::stat::meta;
+
+/// A file that takes a name: its length, bytes, and what it has.
+pub(super) type Comes = (u64, Meta);
+
+/// A file that is there already.
+pub(super) fn file_of(stat: &fs::Stat) -> Comes {
+    (u64::try_from(stat.st_size).unwrap_or(0), meta(stat))
+}
+
+impl Tree {
+    /// The backups that are made, if any are.
+    pub(crate) fn backups(&self) -> Option<Backups> {
+        self.backups.clone()
+    }
+
+    /// Keeps what is about to be replaced under its backup's name; by a file, or something else without one.
+    pub(super) fn keep_backup(
+        &self,
+        path: &[u8],
+        directory: &OwnedFd,
+        name: Component<'_>,
+        comes: Option<Comes>,
+    ) -> Result<(), Errno> {
+        let Some(backups) = &self.backups else { return Ok(()) };
+        let doubt = self.journal.as_ref().and_then(Journal::doubt);
+        let is_own = |held: &OwnedFd| {
+            doubt.is_some_and(|doubt| doubt.includes(held))
+                && fs::fstat(held)
+                    .is_ok_and(|stat| is_as_what_comes(&stat, comes, self.applier.keeping.times))
+        };
+        backups.keep(path, directory, name, is_own)
+    }
+}
+
+/// Whether an earlier run can have made it of what comes. Somebody may have put a file of their own there
+/// since: that differs, and is kept.
+fn is_as_what_comes(stat: &fs::Stat, comes: Option<Comes>, has_time: bool) -> bool {
+    match comes {
+        Some((len, meta)) => {
+            // A cut may have left less of it.
+            let is_part = u64::try_from(stat.st_size).is_ok_and(|size| size <= len);
+            kind(stat) == FileType::RegularFile && is_part && (!has_time || is_time(stat, meta))
+        }
+        None => kind(stat) != FileType::RegularFile,
+    }
+}
+
+/// Whether it has this time, as its file system keeps times: in microseconds or better, or in seconds.
+fn is_time(stat: &fs::Stat, meta: Meta) -> bool {
+    let (kept, wanted) = (stat.st_mtime_nsec as u64 / 1000, u64::from(meta.mtime_ns) / 1000);
+    stat.st_mtime == meta.mtime_s && (kept == wanted || kept == 0)
+}
