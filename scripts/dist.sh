@@ -73,9 +73,11 @@ share() {
 sbom() {
     local offset size
     read -r offset size < <(readelf -SW "$1" | sed 's/^ *\[ *[0-9]*\]//' | awk '$1 == ".dep-v0" { print $4, $5 }')
-    tail -c "+$((16#$offset + 1))" "$1" | head -c "$((16#$size))" |
-        python3 -c 'import json, sys, zlib
-print(json.dumps(json.loads(zlib.decompress(sys.stdin.buffer.read())), indent=1, sort_keys=True))'
+    python3 -c 'import json, sys, zlib
+with open(sys.argv[1], "rb") as binary:
+    binary.seek(int(sys.argv[2], 16))
+    crates = zlib.decompress(binary.read(int(sys.argv[3], 16)))
+print(json.dumps(json.loads(crates), indent=1, sort_keys=True))' "$1" "$offset" "$size"
 }
 
 tarball() {

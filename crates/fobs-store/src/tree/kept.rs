@@ -1,5 +1,5 @@
-//! What is replaced is kept as a backup, unless an earlier run of the same transfer put it there: the backup that
-//! this run made is of the older version, and stays.
+//! What is replaced is kept as a backup, unless an earlier run of the same transfer put it there: the backup
+//! that this run made is of the older version, and stays.
 
 use super::*;
 use crate::beneath::kind;
@@ -38,8 +38,8 @@ impl Tree {
     }
 }
 
-/// Whether an earlier run can have made it of what comes. Somebody may have put a file of their own there
-/// since: that differs, and is kept.
+/// Whether an earlier run can have made it of what comes. A user may have put another file there since: that
+/// differs, and is kept.
 fn is_as_what_comes(stat: &fs::Stat, comes: Option<Comes>, has_time: bool) -> bool {
     match comes {
         Some((len, meta)) => {
@@ -53,6 +53,6 @@ fn is_as_what_comes(stat: &fs::Stat, comes: Option<Comes>, has_time: bool) -> bo
 
 /// Whether it has this time, as its file system keeps times: in microseconds or better, or in seconds.
 fn is_time(stat: &fs::Stat, meta: Meta) -> bool {
-    let (kept, wanted) = (stat.st_mtime_nsec as u64 / 1000, u64::from(meta.mtime_ns) / 1000);
+    let (kept, wanted) = (stat.st_mtime_nsec / 1000, u64::from(meta.mtime_ns) / 1000);
     stat.st_mtime == meta.mtime_s && (kept == wanted || kept == 0)
 }
