@@ -1,7 +1,7 @@
 //! `--track-renames`: files of the destination by what identifies them, so that one which has another name or
 //! place at the source is made of itself.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::directory::{Neighbour, files_of};
 use crate::delta::basis_in_place;
@@ -13,15 +13,19 @@ use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 
 /// Most directories that are known and not looked at.
 const DIRECTORIES_MAX: usize = 100_000;
-/// Most files of one size that are kept.
-const ALIKE_MAX: usize = 64;
+/// Most files whose content is read for one row.
+const READ_MAX: usize = 64;
 /// What a file takes beside its path, bytes.
 const FILE_COST: usize = 160;
 
-/// Files of the destination, by their size.
+/// A file by what is compared, and then by where it is: its directory is the last.
+type Key = (u64, i64, Vec<u8>, Vec<u8>);
+
+/// Files of the destination, by size, time and name, with the content of those that were read; none of those
+/// that cannot be.
 #[derive(Debug)]
 pub(super) struct Moved {
-    files: HashMap<u64, Vec<(i64, Vec<u8>)>>,
+    files: BTreeMap<Key, Option<Option<[u8; 32]>>>,
     /// Most names that are looked at, and the least size that counts.
     names_max: usize,
     least: u64,
@@ -37,7 +41,7 @@ impl Moved {
         stop: &dyn Fn() -> bool,
     ) -> Moved {
         let kept = budget.charge(Keeps::Pieces);
-        let mut moved = Moved { files: HashMap::new(), names_max, least, kept };
+        let mut moved = Moved { files: BTreeMap::new(), names_max, least, kept };
         // A transfer of one file gives it a name of the destination, and no other is its.
         if view.place(b"a").as_ref() == b"a" {
             moved.walk(view, stop);
@@ -61,32 +65,38 @@ impl Moved {
                 }
             }
             for Neighbour { name, size, mtime_s } in found.files {
-                let alike = self.files.entry(size).or_default();
-                if alike.len() < ALIKE_MAX {
-                    let file = path::join(&directory, &name);
-                    if self.kept.grow(file.len() + FILE_COST).is_err() {
-                        return;
-                    }
-                    alike.push((mtime_s, file));
+                if self.kept.grow(directory.len() + name.len() + FILE_COST).is_err() {
+                    return;
                 }
+                self.files.insert((size, mtime_s, name, directory.clone()), None);
             }
         }
     }
 
     /// The path of the file that a row is supposed to be: of the same size and time, one of the same name if
     /// there is one, or, where contents are compared, of the same content.
-    pub(super) fn of(&self, view: &mut View, row: &Row) -> Option<Vec<u8>> {
-        let alike = self.files.get(&row.identity.size)?;
-        let name = path::split(&row.path).1;
-        let is_same_name = |file: &[u8]| path::split(file).1 == name;
+    pub(super) fn of(&mut self, view: &mut View, row: &Row) -> Option<Vec<u8>> {
+        let (size, time, name) = (row.identity.size, row.meta.mtime_s, path::split(&row.path).1);
+        let place = |(_, _, name, directory): &Key| path::join(directory, name);
         if let Some(expected) = row.checksum {
-            // At most so many are read.
-            let mut found = alike.iter().filter(|(_, file)| content_of(view, file) == Some(expected));
-            return found.next().map(|(_, file)| file.clone());
+            let all = self.files.range_mut((size, i64::MIN, Vec::new(), Vec::new())..);
+            let mut left = READ_MAX;
+            for (key, content) in all.take_while(|(key, _)| key.0 == size) {
+                if content.is_none() && left > 0 {
+                    left -= 1;
+                    *content = Some(content_of(view, &place(key)));
+                }
+                if *content == Some(Some(expected)) {
+                    return Some(place(key));
+                }
+            }
+            return None;
         }
-        let of_time = || alike.iter().filter(|(mtime_s, _)| *mtime_s == row.meta.mtime_s);
-        let same = of_time().find(|(_, file)| is_same_name(file));
-        same.or_else(|| of_time().next()).map(|(_, file)| file.clone())
+        let from = |name: &[u8]| {
+            let (key, _) = self.files.range((size, time, name.to_vec(), Vec::new())..).next()?;
+            ((key.0, key.1) == (size, time)).then_some(key)
+        };
+        from(name).filter(|key| key.2 == name).or_else(|| from(b"")).map(place)
     }
 }
 

@@ -20,16 +20,17 @@ fn put(path: &Path, bytes: &[u8], age: u64) {
     File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("own file");
 }
 
-/// A tree of files of many sizes, `from/new/...` at the source and `to/old/...` at the destination.
+/// A tree of files, a third of one size and some of one time, `from/new/...` at the source and `to/old/...` at the destination.
 fn moved_tree(files: u64) -> (World, u64) {
     let world = World::new();
     let mut bytes = 0;
     for number in 0..files {
         let name = format!("{}/f{number}", number % 7);
-        let data = content(600 + (number * number * 37 % 40_000) as usize, number);
+        let len = if number % 3 == 0 { 20_000 } else { 600 + (number * number * 37 % 40_000) as usize };
+        let data = content(len, number);
         bytes += data.len() as u64;
-        put(&world.from(&format!("new/{name}")), &data, number);
-        put(&world.to(&format!("old/{name}")), &data, number);
+        put(&world.from(&format!("new/{name}")), &data, number / 5);
+        put(&world.to(&format!("old/{name}")), &data, number / 5);
     }
     (world, bytes)
 }
