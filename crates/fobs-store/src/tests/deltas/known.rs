@@ -20,7 +20,8 @@ fn put(path: &Path, bytes: &[u8], age: u64) {
     File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("own file");
 }
 
-/// A tree of files, a third of one size and some of one time, `from/new/...` at the source and `to/old/...` at the destination.
+/// A tree of files, a third of one size and some of one time: `from/new/...` at the source and `to/old/...`
+/// at the destination.
 fn moved_tree(files: u64) -> (World, u64) {
     let world = World::new();
     let mut bytes = 0;
