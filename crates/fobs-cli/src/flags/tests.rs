@@ -79,6 +79,7 @@ fn sample(row: Row) -> &'static str {
         "max-size" | "min-size" => "4k",
         "rate" => "2.5Mbit",
         "remote-option" => "--super",
+        "iconv" => "UTF-8,ISO-8859-1",
         _ => "8192",
     }
 }
