@@ -144,7 +144,7 @@ impl Net {
         link.config().rate == 0 || link.backlog() + u64::from(len) <= link.config().queue
     }
 
-    /// Bytes of a flow's data that wait in queues on its way.
+    /// Bytes of a flow's data that wait in the queues of its route.
     pub(crate) fn queued(&self, flow: FlowId) -> u64 {
         self.route(flow, Way::Data).iter().map(|link| self.links[*link].backlog_of(flow)).sum()
     }

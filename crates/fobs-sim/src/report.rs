@@ -119,7 +119,7 @@ pub struct FlowPoint {
     pub pacing_mbit: Option<f64>,
     /// Congestion window.
     pub window_bytes: Option<u64>,
-    /// Its data in the queues on its way, with IP headers.
+    /// Its data in the queues of its route, bytes with IP headers.
     pub queued_bytes: u64,
 }
 

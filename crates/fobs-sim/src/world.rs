@@ -109,7 +109,7 @@ pub struct FlowSample {
     pub pacing: Option<u64>,
     /// Congestion window, bytes.
     pub window: Option<u64>,
-    /// Bytes of its data that wait in queues on its way.
+    /// Bytes of its data that wait in the queues of its route.
     pub queued: u64,
 }
 

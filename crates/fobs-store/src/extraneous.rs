@@ -247,7 +247,7 @@ impl Extraneous {
         Some(self.delete.when).filter(|when| *when != DeleteWhen::Before || self.only_delete)
     }
 
-    /// So many deletions were made already, which count for the limit.
+    /// This number of deletions was made already; they count for the limit.
     pub(super) fn has_deleted(&mut self, count: u64) {
         self.delete.max = self.delete.max.map(|max| max.saturating_sub(count));
     }

@@ -85,7 +85,7 @@ impl Snapshot {
             .then(|| (self.bytes as f64 / self.bytes_known as f64).clamp(0.0, 1.0))
     }
 
-    /// Figures in one line of at most so many columns.
+    /// Figures in one line, of this number of columns at most.
     pub fn figures_in(&self, columns: usize) -> String {
         let share = self.share().map(|share| format!("{:.0}%", share * 100.0));
         let rtt = self.rtt_ms.map(|rtt| format!("RTT {rtt:.1} ms"));

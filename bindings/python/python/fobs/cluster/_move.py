@@ -404,7 +404,7 @@ class ChangedError(UsageError):
 
 
 def _check(assignment: Assignment, watch: _Watch) -> _Outcome:
-    """Hashes files that are at the destination already, by whoever has them."""
+    """Has the node or worker that holds them hash files that are at the destination already."""
     node = assignment.destination
     at = node.name if assignment.way == "pull" else assignment.source.name
     with access_to(node, at) as access:

@@ -45,7 +45,7 @@ class Sides:
 
 
 def plan(sides: Sides, slots: int, ranged_min: int | None) -> Plan:
-    """Shards for so many sessions at once; files of ``ranged_min`` bytes and more in ranges."""
+    """Shards for this number of sessions at once; files of ``ranged_min`` bytes and more in ranges."""
     made = Plan()
     send: list[tuple[Found, ...]] = []
     check: list[tuple[Found, ...]] = []

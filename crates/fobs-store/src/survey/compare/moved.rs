@@ -33,7 +33,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// Looks at all of the destination, or at so many names, or at as much as the session may keep of it.
+    /// Looks at all of the destination, up to `names_max` names and what the session may keep of it.
     pub(super) fn look(
         view: &mut View,
         (names_max, least): (usize, u64),
