@@ -13,7 +13,7 @@ use fobs::options::sync::{
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
 use super::charset;
-use super::wording::{Wording, is_push};
+use super::wording::{Wording, drops_devices, is_push};
 use crate::args::sync::SyncArgs;
 use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
 
@@ -68,7 +68,7 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
         (_, delta) => delta,
     };
     let mut preserve = Preserve { chmod: chmod(&given.chmod)?, ..choices.preserve };
-    if given.drops_devices {
+    if drops_devices(args) {
         (preserve.devices, preserve.specials) = (false, false);
     }
     let options = SyncOptions {

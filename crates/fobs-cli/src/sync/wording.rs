@@ -171,13 +171,20 @@ fn left_out(args: &SyncArgs) -> Vec<char> {
         return Vec::new();
     }
     let kept = &args.chosen.sync.choices.preserve;
-    let drops = args.chosen.sync.drops_devices;
+    let drops = drops_devices(args);
     let kinds = [
         ('L', kept.links == SymbolicLinks::Kept),
         ('D', kept.devices && !drops),
         ('S', kept.specials && !drops),
     ];
     kinds.into_iter().filter(|(_, is_kept)| !is_kept).map(|(letter, _)| letter).collect()
+}
+
+/// Whether this end makes no devices, as `--drop-D` asks of a receiver: as with rsync, it says nothing to the
+/// other end.
+pub fn drops_devices(args: &SyncArgs) -> bool {
+    let last = args.paths.last().map(|path| location::parse(path));
+    args.chosen.sync.drops_devices && matches!(last, Some(Ok(Location::Local(_))))
 }
 
 fn is_here(args: &SyncArgs) -> bool {

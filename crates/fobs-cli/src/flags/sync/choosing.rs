@@ -64,7 +64,7 @@ pub const CHOOSING: &[Row] = &[
         .help("Keep fifos and sockets")
         .on(&[RSYNC]),
     Row::switch("drop-D", |it, on| it.sync.drops_devices = on)
-        .help("Make no devices, fifos and sockets at the destination")
+        .help("Make no devices, fifos and sockets where this end receives")
         .on(&[RSYNC]),
     Row::switch("acls", |it, on| {
         let kept = &mut it.sync.choices.preserve;
