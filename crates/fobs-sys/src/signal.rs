@@ -4,9 +4,9 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// Calls `act`, whose writes to pipes without a reader fail with `EPIPE` and raise no signal. For what has no
-/// `MSG_NOSIGNAL`: a few system calls.
+/// `MSG_NOSIGNAL`: one system call where the program ignores the signal, as those of Rust do, otherwise a few.
 pub fn without_sigpipe<T>(act: impl FnOnce() -> T) -> T {
-    let held = Held::take();
+    let held = if is_ignored() { None } else { Held::take() };
     let done = act();
     drop(held);
     done
@@ -46,6 +46,15 @@ impl Drop for Held {
         }
         // SAFETY: the mask that this thread had before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut()) };
+    }
+}
+
+fn is_ignored() -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: no action is set; the call writes the present one before it is looked at.
+    unsafe {
+        libc::sigaction(libc::SIGPIPE, ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -107,9 +107,16 @@ impl Waiting {
 
     /// Writes what `stream` takes without blocking.
     pub(super) fn drain(&mut self, stream: &mut (impl Write + AsFd)) -> io::Result<Mark> {
+        if !self.bytes.is_empty() {
+            fobs_sys::without_sigpipe(|| self.write(stream))?;
+        }
+        Ok(Mark(self.written))
+    }
+
+    fn write(&mut self, stream: &mut (impl Write + AsFd)) -> io::Result<()> {
         while !self.bytes.is_empty() && has_room(stream)? {
             let (front, _) = self.bytes.as_slices();
-            match fobs_sys::without_sigpipe(|| stream.write(&front[..front.len().min(PIECE_BYTES)])) {
+            match stream.write(&front[..front.len().min(PIECE_BYTES)]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     // It may have been a secret.
@@ -122,7 +129,7 @@ impl Waiting {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Mark(self.written))
+        Ok(())
     }
 }
 

@@ -19,9 +19,10 @@ const PROBE_EVERY: (Duration, Duration) = (Duration::from_millis(25), Duration::
 /// an answer to a small one shows that only large packets vanish (RFC 8899 section 4.3). Without that answer
 /// it is an outage, whatever the size.
 const BLACK_HOLE_AFTER: u32 = 3;
-/// Large packets that the local host refuses count as one such timeout in this time: a queue that is full for
-/// longer takes a packet now and then.
-const REFUSAL_EVERY: Duration = Duration::from_millis(100);
+/// Such a timeout, and large packets that the local host refuses, count once in this time: on a path of less
+/// than 1 ms three timeouts are shorter than a receiver's wait for its processor (28 ms with seven competitors,
+/// measured), and a queue that is full for longer takes a packet now and then.
+const LARGE_SILENT_EVERY: Duration = Duration::from_millis(100);
 
 /// The consequence of an expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +46,11 @@ pub(super) struct ProbeTimeout {
     expired: u32,
     credit: u32,
     ping: bool,
-    /// Timeouts since a large packet was acknowledged.
+    /// Timeouts and refusals counted since a large packet was acknowledged, and when the last was counted.
     large_silent: u32,
-    /// When the last refusal of large packets was counted.
-    refused: Option<Timestamp>,
+    large_silent_at: Option<Timestamp>,
+    /// Whether one of them was a refusal.
+    refused: bool,
 }
 
 impl ProbeTimeout {
@@ -62,7 +64,8 @@ impl ProbeTimeout {
             credit: 0,
             ping: true,
             large_silent: 0,
-            refused: None,
+            large_silent_at: None,
+            refused: false,
         }
     }
 
@@ -94,30 +97,36 @@ impl ProbeTimeout {
     /// Packets were acknowledged, among them a large one, a small probe (`ping`), or both. Whether that shows
     /// that only large packets vanish.
     pub(super) fn shows_black_hole(&mut self, large: bool, ping: bool) -> bool {
-        if large {
-            (self.large_silent, self.refused) = (0, None);
-        }
-        let shows = ping && self.large_silent >= BLACK_HOLE_AFTER;
-        if shows {
-            // The next size down has to show the same anew.
-            (self.large_silent, self.refused) = (0, None);
+        let shows = !large && ping && self.large_silent >= BLACK_HOLE_AFTER;
+        // Where it does, the next size down has to show the same anew.
+        if large || shows {
+            (self.large_silent, self.large_silent_at, self.refused) = (0, None, false);
         }
         shows
+    }
+
+    /// No large packet arrives; whether this counts.
+    fn count_large_silent(&mut self, now: Timestamp) -> bool {
+        let counts = self.large_silent_at.is_none_or(|at| now - at >= LARGE_SILENT_EVERY);
+        if counts {
+            self.large_silent_at = Some(now);
+            self.large_silent = self.large_silent.saturating_add(1);
+        }
+        counts
     }
 
     /// The local host refused a large packet and did not say why. A small one goes first now and then, and
     /// shows whether that is a matter of size.
     pub(super) fn on_large_refused(&mut self, now: Timestamp) {
-        if self.refused.is_none_or(|at| now - at >= REFUSAL_EVERY) {
-            self.refused = Some(now);
-            self.large_silent = self.large_silent.saturating_add(1);
+        if self.count_large_silent(now) {
+            self.refused = true;
             self.ping = true;
         }
     }
 
     /// A ping that leaves before any data: while large packets are refused, data is always waiting.
     pub(super) fn take_first_ping(&mut self) -> bool {
-        self.refused.is_some() && self.take_ping()
+        self.refused && self.take_ping()
     }
 
     /// Two in a row: nothing comes back, so only the packets that the timer admits leave.
@@ -162,7 +171,9 @@ impl ProbeTimeout {
         self.last_sent = now;
         self.silent_since = now;
         self.expired = if unanswered { self.expired + 1 } else { 0 };
-        self.large_silent += u32::from(unanswered);
+        if unanswered {
+            self.count_large_silent(now);
+        }
         self.credit = CREDIT;
         self.ping = true;
         match self.expired {
@@ -234,12 +245,41 @@ mod tests {
 
     #[test]
     fn only_an_answer_to_a_ping_shows_a_black_hole() {
-        let mut timer = ProbeTimeout::new(Timestamp::ZERO);
-        for _ in 0..BLACK_HOLE_AFTER {
-            timer.on_expiry(Timestamp::ZERO, true);
+        let silent = || {
+            let mut timer = ProbeTimeout::new(Timestamp::ZERO);
+            for n in 0..BLACK_HOLE_AFTER {
+                timer.on_expiry(Timestamp::ZERO + n * LARGE_SILENT_EVERY, true);
+            }
+            timer
+        };
+        assert!(!silent().shows_black_hole(false, false));
+        assert!(silent().shows_black_hole(false, true));
+        assert!(!silent().shows_black_hole(true, true), "a large packet was acknowledged too");
+    }
+
+    /// A receiver of the same host that waits for its processor: the timeouts are as short as they may be.
+    #[test]
+    fn a_receiver_that_waits_for_its_processor_is_no_black_hole() {
+        let (mut timer, mut now) = (ProbeTimeout::new(Timestamp::ZERO), Timestamp::ZERO);
+        let mut expiries = 0;
+        while now < Timestamp::ZERO + Duration::from_millis(150) {
+            timer.on_expiry(now, true);
+            expiries += 1;
+            assert!(!timer.shows_black_hole(false, true), "after {expiries} timeouts");
+            now = timer.deadline(Duration::from_millis(2), Duration::from_micros(100));
         }
-        assert!(!timer.shows_black_hole(false, false));
-        assert!(timer.shows_black_hole(false, true));
-        assert!(!timer.shows_black_hole(true, true), "a large packet was acknowledged too");
+        assert!(expiries > BLACK_HOLE_AFTER);
+    }
+
+    #[test]
+    fn a_refusal_asks_for_a_small_packet_once_in_a_while() {
+        let mut timer = ProbeTimeout::new(Timestamp::ZERO);
+        timer.take_ping();
+        timer.on_large_refused(Timestamp::ZERO);
+        assert!(timer.take_first_ping());
+        timer.on_large_refused(Timestamp::ZERO + LARGE_SILENT_EVERY / 2);
+        assert!(!timer.take_first_ping());
+        timer.on_large_refused(Timestamp::ZERO + LARGE_SILENT_EVERY);
+        assert!(timer.take_first_ping());
     }
 }
