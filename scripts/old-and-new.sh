@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the newest release of packaging/releases.toml from its commit and runs the end-to-end tests of copies with
-# it at the other end: this tree's client with the old server, and the old client with this tree's server.
+# it at the other end: this tree's client with the old server, and the old client with this tree's server; then those
+# of the Python package with the old server.
 #   scripts/old-and-new.sh [VERSION]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,3 +38,5 @@ try() {
 }
 try "$new" "$old"
 try "$old" "$new"
+echo "== Python package: this tree's, server: $("$old" --version) ($old)"
+FOBS_TEST_PEER_BIN=$old scripts/test-python-long.sh tests/test_older_servers.py

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The second tier of the Python package: 500 random sequences of calls beside fsspec's local files, as many beside
-# sshfs where it can mount, a long life, and the calls of other packages by URL. Uses the environment that
-# test-bindings.sh has made. The arguments go to pytest.
+# sshfs where it can mount, a long life, and the calls of other packages by URL. Uses an environment of
+# its own. The arguments go to pytest; without any, all of that runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -15,4 +15,5 @@ if ! cmp -s "$needs" "$venv/requirements.txt"; then
 fi
 scripts/into-venv.sh "$venv" "$target/debug"
 cd bindings/python
-exec "$venv/bin/python" -m pytest -q -p no:cacheprovider tests_long "$@"
+[ $# -gt 0 ] || set -- tests_long
+exec "$venv/bin/python" -m pytest -q -p no:cacheprovider --import-mode=importlib "$@"

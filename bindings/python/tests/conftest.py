@@ -17,6 +17,8 @@ import fobs
 
 #: The command that belongs to the extension.
 FOBS = os.environ.get("FOBS", "fobs")
+#: That of the servers: `scripts/old-and-new.sh` gives the newest release.
+SERVER = os.environ.get("FOBS_TEST_PEER_BIN", FOBS)
 # How long a server may take to listen, in seconds: the machine may be busy.
 START_WAIT = 60.0
 
@@ -47,7 +49,7 @@ class Served:
         arguments = ["--listen", f"127.0.0.1:{self.port}", "--root", self.root]
         arguments += ["--authorized-keys", self.directory / "authorized_keys"]
         arguments += ["--identity", self.directory / "server"]
-        command = [FOBS, "serve", *arguments, *self.more]
+        command = [SERVER, "serve", *arguments, *self.more]
         if self.user is not None:
             # Its key is made by the daemon, which must be able to write it.
             for path in (self.directory, *self.directory.parents):

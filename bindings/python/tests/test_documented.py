@@ -81,32 +81,3 @@ def test_no_more_connections_are_made_than_are_allowed(served: Served) -> None:
         assert 1 <= asyncio.run(work(most)) <= most
     with pytest.raises(fobs.UsageError, match="sessions=1"):
         asyncio.run(work(0))
-
-
-def test_a_server_of_0_2_is_read_and_compared_by_requests_that_it_knows(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As the release answers, which knows neither whole objects nor the stamp of a part.
-    fsspec = pytest.importorskip("fsspec")
-    known = fobs.Session.get_range_async
-
-    async def get_bytes(self: fobs.Session, name: Any, *_: Any, **__: Any) -> bytes:
-        raise fobs.ProtocolError("an older fobs, which does not know a part of a file that must not change")
-
-    async def get_range(self: fobs.Session, name: Any, start: int, length: int, *, opened: Any = None) -> bytes:
-        return await (get_bytes(self, name) if opened is not None else known(self, name, start, length))
-
-    monkeypatch.setattr(fobs.Session, "get_bytes_async", get_bytes)
-    monkeypatch.setattr(fobs.Session, "get_range_async", get_range)
-    keys = {name: str(path) for name, path in served.keys.items()}
-    fs = fsspec.filesystem("fobs", host="127.0.0.1", port=served.port, skip_instance_cache=True, **keys)
-    path, data = served.root / "x", bytes(range(250)) * 1000
-    path.write_bytes(data)
-    assert fs.cat("/x") == data and fs.cat_file("/x", 5, 9) == data[5:9]
-    with fs.open("/x", block_size=100, cache_type="none") as file:
-        assert file.read(10) == data[:10]
-        path.unlink()
-        path.write_bytes(data)
-        with pytest.raises(fobs.FileError, match="changed since it was opened"):
-            file.read(10)
-    fs.close()

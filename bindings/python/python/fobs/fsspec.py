@@ -19,7 +19,7 @@ from typing import Any
 
 from fsspec.asyn import get_loop
 
-from ._errors import FileError, ProtocolError, UsageError
+from ._errors import FileError, UsageError
 from ._files.mapping import Mapper
 from ._files.names import (
     DAEMON_PORT,
@@ -264,16 +264,7 @@ class FobsFileSystem(Several):
     async def _range(self, path: Any, start: int, end: int, opened: Entry | None = None) -> bytes:
         path, length = self._split(path)[1], max(end - start, 0)
         async with self._session() as session:
-            try:
-                return await session.get_range_async(path, start, length, opened=opened)
-            except ProtocolError:
-                if opened is None:
-                    raise
-            # A server of 0.2 does not compare what it reads: what is there afterwards is compared here.
-            found = await session.get_range_async(path, start, length)
-            if (await session.stat_async(path))._stamp != opened._stamp:
-                raise FileError(f"{path!r} has changed since it was opened; open it again")
-            return found
+            return await session.get_range_async(path, start, length, opened=opened)
 
     async def _cat_file(self, path: Any, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         form, path = self._split(path)
@@ -288,13 +279,7 @@ class FobsFileSystem(Several):
             if start is not None or end is not None:
                 return await self._range(path, start or 0, TO_END if end is None else end)
             async with self._session() as session:
-                try:
-                    found = await session.get_bytes_async(path)
-                except ProtocolError:
-                    found = None
-            if found is None:
-                # A server of 0.2 knows parts alone.
-                return await self._range(path, 0, TO_END, await self._opened(path))
+                found = await session.get_bytes_async(path)
             # A file of /proc says nothing of its size, and an older server reads it by that.
             return found or await self._range(path, 0, TO_END)
         except UsageError:

@@ -1,4 +1,5 @@
 use super::*;
+use crate::listing::FileStamp;
 use crate::shape::SourceShape;
 use std::time::Duration;
 
@@ -56,4 +57,29 @@ fn a_deadline_of_now_is_still_a_deadline() {
     let now = Sending { deadline: Some(Duration::ZERO), ..Sending::default() };
     let back: Sending = serde_json::from_str(&serde_json::to_string(&now).unwrap()).unwrap();
     assert_eq!(back.deadline, Some(Duration::from_millis(1)));
+}
+
+/// Whether release 0.2.0 knows all that a request needs.
+fn is_of_level_2(open: &Open) -> bool {
+    let needs = crate::permit::Needs::of_transfer(open);
+    needs.must().is_empty() && needs.unknown_to(|feature| LEVEL_2.features.contains(&feature)).is_none()
+}
+
+#[test]
+fn what_release_0_2_0_serves_is_asked_of_it() {
+    let mut parts = 0;
+    for (line, message) in recorded() {
+        let Message::Open(mut open) = message else { continue };
+        assert!(is_of_level_2(&open), "{line}");
+        // Whole objects came with ranges. A stamp it passes over, and the client compares.
+        if let Some(range) = open.reuse.range {
+            let stamp = FileStamp { size: 5, mtime_s: 1, mtime_ns: 0, inode: 7 };
+            for (whole, stamp) in [(true, None), (false, Some(stamp)), (true, Some(stamp))] {
+                open.reuse.range = Some(ByteRange { whole, stamp, ..range });
+                assert!(is_of_level_2(&open), "{whole} {stamp:?}");
+                parts += 1;
+            }
+        }
+    }
+    assert_eq!(parts, 3, "one request for a part is recorded");
 }

@@ -4,7 +4,7 @@
 use crate::direction::TransferDirection;
 use crate::message::files::FileRequest;
 use crate::message::{
-    ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
+    ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
 };
 use crate::options::PickedNames;
 use crate::options::sync::{Absent, BasisUse, Compare, Present, SyncOptions, SyncRules};
@@ -136,10 +136,9 @@ impl<'r> Needs<'r> {
     fn reuse(&mut self, reuse: &Reuse) {
         // Parts of what the direction stands for; an older server may pass over what the client could use.
         let Reuse { keep: _, range, object, room: _ } = reuse;
-        self.feature_if(range.is_some() || object.is_some(), REUSE, "objects");
-        if let Some(ByteRange { start: _, len: _, whole, stamp }) = range {
-            self.feature_if(*whole || stamp.is_some(), NAMES, "a part of a file that must not change");
-        }
+        // A client asks afterwards what is there, of a server that compares no stamp.
+        let is_range = |ByteRange { start: _, len: _, whole: _, stamp: _ }: &ByteRange| true;
+        self.feature_if(range.as_ref().is_some_and(is_range) || object.is_some(), REUSE, "objects");
     }
 
     /// Of a sync that this server stores.
