@@ -220,6 +220,7 @@ _REASONS: tuple[tuple[str, int], ...] = (
     ("No such device or address", _errno.ENXIO),
     ("No such device", _errno.ENODEV),
     ("Invalid argument", _errno.EINVAL),
+    ("Invalid or incomplete multibyte or wide character", _errno.EILSEQ),
     ("Operation not supported", _errno.EOPNOTSUPP),
     ("Not supported", _errno.EOPNOTSUPP),
     ("Text file busy", _errno.ETXTBSY),
