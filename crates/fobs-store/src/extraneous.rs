@@ -60,7 +60,7 @@ pub struct Extraneous {
     doubts_empty: bool,
     hashes: RandomState,
     look: Look,
-    /// What new files are made of may be among what was found.
+    /// New files are made of all that is left to delete.
     is_source: bool,
     /// The files among it, in the order of their paths, once that is asked for.
     by_path: Option<Vec<u32>>,
@@ -101,14 +101,12 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
-    fn sentence(self) -> String {
-        match self {
-            Obstacle::Unread => {
-                "nothing was deleted: the sources, or a filter file at the destination, could not be read whole"
-            }
-            Obstacle::Unstored => "nothing was deleted: not everything could be stored; sync again",
-        }
-        .to_owned()
+    fn sentence(self, what: &str) -> String {
+        let why = match self {
+            Obstacle::Unread => "the sources, or a filter file at the destination, could not be read whole",
+            Obstacle::Unstored => "not everything could be stored; sync again",
+        };
+        format!("{what} was deleted: {why}")
     }
 }
 
@@ -228,11 +226,6 @@ impl Extraneous {
             all
         });
         by_path.binary_search_by_key(&path, |at| &found[*at as usize].path[..]).is_ok()
-    }
-
-    /// New files are made of what is to be deleted, which waits for them.
-    pub(super) fn is_source(&mut self) {
-        self.is_source = true;
     }
 
     /// Something could not be stored. What is deleted before that is known is deleted all the same.

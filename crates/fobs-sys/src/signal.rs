@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Calls `act`, whose writes to pipes without a reader fail with `EPIPE` and raise no signal. For what has no
-/// `MSG_NOSIGNAL`: one system call where the program ignores the signal, as those of Rust do, otherwise a few.
+/// Calls `act`, whose writes to pipes without a reader fail with `EPIPE` and raise no signal. For what has
+/// no `MSG_NOSIGNAL`: one system call where the program ignores the signal, as those of Rust do, else a few.
 pub fn without_sigpipe<T>(act: impl FnOnce() -> T) -> T {
     let held = if is_ignored() { None } else { Held::take() };
     let done = act();

@@ -391,7 +391,9 @@ fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> bool {
     let began = now_s() - 1;
     let (theirs_done, ours_done) = (ends.rsync(), ends.sync());
     let told = format!("{told}\nrsync: {theirs_done:?}\nfobs: {ours_done:?}");
-    let is_late = ends.world.has("--delete-after") || ends.world.has("--delete-delay");
+    // A push with --delete keeps what new files are made of, unlike rsync (docs/guide.md).
+    let keeps_sources = ours_done.2.contains("nothing that new files are made of was deleted");
+    let is_late = ends.world.has("--delete-after") || ends.world.has("--delete-delay") || keeps_sources;
     let deletes = if is_late && ours_done.0 != Some(0) { Deletes::Fewer } else { Deletes::All };
     let done = Done { deletes, theirs_failed: theirs_done.0 != Some(0) };
     let said = &theirs_done.2;

@@ -19,9 +19,9 @@ const PROBE_EVERY: (Duration, Duration) = (Duration::from_millis(25), Duration::
 /// an answer to a small one shows that only large packets vanish (RFC 8899 section 4.3). Without that answer
 /// it is an outage, whatever the size.
 const BLACK_HOLE_AFTER: u32 = 3;
-/// Such a timeout, and large packets that the local host refuses, count once in this time: on a path of less
-/// than 1 ms three timeouts are shorter than a receiver's wait for its processor (28 ms with seven competitors,
-/// measured), and a queue that is full for longer takes a packet now and then.
+/// Such a timeout, and large packets that the local host refuses, count once in this time: on a path of
+/// less than 1 ms three timeouts are shorter than a receiver's wait for its processor (28 ms with seven
+/// competitors, measured), and a queue that is full for longer takes a packet now and then.
 const LARGE_SILENT_EVERY: Duration = Duration::from_millis(100);
 
 /// The consequence of an expiry.

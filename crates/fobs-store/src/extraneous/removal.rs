@@ -1,10 +1,11 @@
 //! Deleting what was found.
 
+use std::collections::{BTreeSet, HashSet};
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::{ALLOCATION, Deleted, Extraneous, Found, Obstacle};
+use super::{ALLOCATION, Deleted, Extraneous, Found};
 use crate::at;
 use crate::attributes::{Handle, timestamps, while_writable};
 use crate::beneath::sentence;
@@ -44,20 +45,66 @@ impl Extraneous {
 
     /// Deletes what was found, or only reports it in a dry run.
     pub fn carry_out(mut self, report: &mut dyn FnMut(Deleted)) {
+        if self.may_begin(report) {
+            let left = self.remove_found(report).left;
+            self.end(left, report);
+        }
+    }
+
+    /// Deletes all but these files, of which new ones are made, and returns what is left to delete.
+    pub(crate) fn carry_out_but(
+        mut self,
+        sources: &BTreeSet<Vec<u8>>,
+        report: &mut dyn FnMut(Deleted),
+    ) -> Option<Extraneous> {
+        if !self.may_begin(report) {
+            return None;
+        }
+        let waits = |found: &Found| match found.is_directory {
+            true => holds_one_of(&found.path, sources),
+            false => sources.contains(&found.path),
+        };
+        let (later, now) = std::mem::take(&mut self.found).into_iter().partition(waits);
+        self.found = now;
+        let Removed { count, left } = self.remove_found(report);
+        if left > 0 {
+            self.end(left + Vec::len(&later) as u64, report);
+            return None;
+        }
+        self.found = later;
+        let parents: HashSet<&[u8]> = self.found.iter().map(|found| path::split(&found.path).0).collect();
+        let changed = self.changed.iter().filter(|(path, _)| parents.contains(&path[..])).cloned().collect();
+        if self.found.is_empty() {
+            self.end(0, report);
+            return None;
+        }
+        if !self.dry_run {
+            self.restore_times(report);
+        }
+        self.delete.max = self.delete.max.map(|max| max.saturating_sub(count));
+        (self.changed, self.by_path, self.is_source) = (changed, None, true);
+        Some(self)
+    }
+
+    /// Looks through what waited. Whether something is deleted; if not, that is reported with its reason.
+    fn may_begin(&mut self, report: &mut dyn FnMut(Deleted)) -> bool {
         if self.obstacle.is_none() {
             self.look_through_waiting();
         }
         self.note_rules();
         self.failures.drain(..).for_each(|failure| report(Deleted::Failed(failure)));
+        let what = if self.is_source { "nothing that new files are made of" } else { "nothing" };
         let why = match (&self.spent, self.obstacle) {
-            (Some(spent), _) => Some(format!("nothing was deleted: {spent}")),
-            (None, obstacle) => obstacle.map(Obstacle::sentence),
+            (Some(spent), _) => Some(format!("{what} was deleted: {spent}")),
+            (None, obstacle) => obstacle.map(|obstacle| obstacle.sentence(what)),
         };
-        if let Some(message) = why {
-            report(Deleted::Failed(FileError { path: Vec::new(), message }));
-            return;
-        }
-        let left = self.remove_found(report);
+        let may = why.is_none();
+        why.into_iter().for_each(|message| report(Deleted::Failed(FileError { path: Vec::new(), message })));
+        may
+    }
+
+    /// Everything was tried; `left` are more than may be deleted.
+    fn end(&mut self, left: u64, report: &mut dyn FnMut(Deleted)) {
         if !self.dry_run {
             self.restore_times(report);
         }
@@ -76,8 +123,7 @@ impl Extraneous {
         }
     }
 
-    /// How many are left at the limit.
-    fn remove_found(&mut self, report: &mut dyn FnMut(Deleted)) -> u64 {
+    fn remove_found(&mut self, report: &mut dyn FnMut(Deleted)) -> Removed {
         let max = self.delete.max.unwrap_or(u64::MAX);
         let (mut count, mut left) = (0, 0);
         for found in std::mem::take(&mut self.found) {
@@ -99,7 +145,7 @@ impl Extraneous {
                 Err(errno) => report(Deleted::Failed(not_deleted(found.path, errno))),
             }
         }
-        left
+        Removed { count, left }
     }
 
     /// A deletion gives its directory a new time, perhaps after that was set.
@@ -144,6 +190,18 @@ impl Extraneous {
             other => other,
         }
     }
+}
+
+/// What was deleted, and what is left at the limit.
+struct Removed {
+    count: u64,
+    left: u64,
+}
+
+/// Whether any of these lies below a directory.
+fn holds_one_of(directory: &[u8], all: &BTreeSet<Vec<u8>>) -> bool {
+    let below = [directory, b"/"].concat();
+    all.range(below.clone()..).next().is_some_and(|first| first.starts_with(&below))
 }
 
 fn not_deleted(path: Vec<u8>, errno: Errno) -> FileError {

@@ -37,17 +37,68 @@ pub enum Decision {
 
 /// What about an entry differs from what stands at the destination: a set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Changes(pub u16);
+pub struct Changes(pub u32);
+
+/// The bits, each with its number in protocol 7.8: the compiler refuses two of one number.
+#[derive(Debug, Clone, Copy)]
+enum Bit {
+    New = 0,
+    Content = 1,
+    Size = 2,
+    Time = 3,
+    TimeNow = 4,
+    Permissions = 5,
+    Owner = 6,
+    Group = 7,
+    Acl = 8,
+    Xattrs = 9,
+    Transfer = 10,
+    Local = 11,
+    Basis = 12,
+    AccessTime = 13,
+    Listed = 14,
+    StartsOver = 15,
+    /// Not before the others: release 0.2.0 reads 16 bits, and is never told of this one.
+    Supposed = 16,
+}
 
 impl Changes {
-    /// An earlier run had some of the file, and the source changed since: it is sent anew.
-    pub const STARTS_OVER: Changes = Changes(1 << 15);
-
+    /// Nothing had its name.
+    pub const NEW: Changes = Changes::of(Bit::New);
+    /// Its content is compared and differs, or what a link or device is.
+    pub const CONTENT: Changes = Changes::of(Bit::Content);
+    /// Its size.
+    pub const SIZE: Changes = Changes::of(Bit::Size);
+    /// Its time, to the source's.
+    pub const TIME: Changes = Changes::of(Bit::Time);
+    /// Its time, to that of the transfer.
+    pub const TIME_NOW: Changes = Changes::of(Bit::TimeNow);
+    /// Its permissions.
+    pub const PERMISSIONS: Changes = Changes::of(Bit::Permissions);
+    /// Its owner.
+    pub const OWNER: Changes = Changes::of(Bit::Owner);
+    /// Its group.
+    pub const GROUP: Changes = Changes::of(Bit::Group);
+    /// Its ACL.
+    pub const ACL: Changes = Changes::of(Bit::Acl);
+    /// Its extended attributes.
+    pub const XATTRS: Changes = Changes::of(Bit::Xattrs);
+    pub(super) const TRANSFER: Changes = Changes::of(Bit::Transfer);
+    pub(super) const LOCAL: Changes = Changes::of(Bit::Local);
+    /// It is, or begins as, an entry of `--link-dest`.
+    pub const BASIS: Changes = Changes::of(Bit::Basis);
+    /// Its access time.
+    pub const ACCESS_TIME: Changes = Changes::of(Bit::AccessTime);
     /// What stands where the file is to come is listed piece by piece (protocol 7.9).
-    pub const LISTED: Changes = Changes(1 << 14);
-
+    pub const LISTED: Changes = Changes::of(Bit::Listed);
+    /// An earlier run had some of the file, and the source changed since: it is sent anew.
+    pub const STARTS_OVER: Changes = Changes::of(Bit::StartsOver);
     /// What stands under another name is supposed to be the file, by size and time (protocol 7.9).
-    pub const SUPPOSED: Changes = Changes(1 << 13);
+    pub const SUPPOSED: Changes = Changes::of(Bit::Supposed);
+
+    const fn of(bit: Bit) -> Changes {
+        Changes(1 << bit as u32)
+    }
 
     /// Whether all of `changes` are among these.
     pub fn contains(self, changes: Changes) -> bool {

@@ -180,18 +180,25 @@ impl Compare {
         }
         let Some(target) = &mut self.target else { return };
         target.delete_missing(report);
-        let Some(mut extraneous) = target.take_extraneous() else { return };
-        if self.moved.is_some() {
-            extraneous.is_source();
-        }
-        match extraneous.when() {
-            None => {}
-            Some(DeleteWhen::Before) => extraneous.carry_out(report),
-            // What new files may be made of stays until they are stored.
-            Some(DeleteWhen::During) if self.moved.is_none() => extraneous.carry_out(report),
-            Some(DeleteWhen::During | DeleteWhen::After) => {
-                *self.later.lock().unwrap_or_else(PoisonError::into_inner) = Some(extraneous);
+        let Some(extraneous) = target.take_extraneous() else { return };
+        let later = match extraneous.when() {
+            None => None,
+            Some(DeleteWhen::Before) => {
+                extraneous.carry_out(report);
+                None
             }
+            // The rest makes room: only what new files are made of stays until they are stored.
+            Some(DeleteWhen::During) => match self.moved.as_ref().map(Moved::sources) {
+                Some(sources) => extraneous.carry_out_but(sources, report),
+                None => {
+                    extraneous.carry_out(report);
+                    None
+                }
+            },
+            Some(DeleteWhen::After) => Some(extraneous),
+        };
+        if let Some(later) = later {
+            *self.later.lock().unwrap_or_else(PoisonError::into_inner) = Some(later);
         }
     }
 

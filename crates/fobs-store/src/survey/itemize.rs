@@ -50,34 +50,18 @@ pub enum Way {
 }
 
 impl Changes {
-    /// Nothing had its name.
-    pub const NEW: Changes = Changes(1);
-    /// Its content is compared and differs, or what a link or device is.
-    pub const CONTENT: Changes = Changes(1 << 1);
-    /// Its size.
-    pub const SIZE: Changes = Changes(1 << 2);
-    /// Its time, to the source's.
-    pub const TIME: Changes = Changes(1 << 3);
-    /// Its time, to that of the transfer.
-    pub const TIME_NOW: Changes = Changes(1 << 4);
-    /// Its permissions.
-    pub const PERMISSIONS: Changes = Changes(1 << 5);
-    /// Its owner.
-    pub const OWNER: Changes = Changes(1 << 6);
-    /// Its group.
-    pub const GROUP: Changes = Changes(1 << 7);
-    /// Its ACL.
-    pub const ACL: Changes = Changes(1 << 8);
-    /// Its extended attributes.
-    pub const XATTRS: Changes = Changes(1 << 9);
-    /// Its access time.
-    pub const ACCESS_TIME: Changes = Changes(1 << 13);
-    /// It is, or begins as, an entry of `--link-dest`.
-    pub const BASIS: Changes = Changes(1 << 12);
-    const TRANSFER: Changes = Changes(1 << 10);
-    const LOCAL: Changes = Changes(1 << 11);
     /// All that the letters from the third on say.
-    const ATTRIBUTES: Changes = Changes(0x23ff);
+    const ATTRIBUTES: Changes = Changes::NEW
+        .with(Changes::CONTENT)
+        .with(Changes::SIZE)
+        .with(Changes::TIME)
+        .with(Changes::TIME_NOW)
+        .with(Changes::PERMISSIONS)
+        .with(Changes::OWNER)
+        .with(Changes::GROUP)
+        .with(Changes::ACL)
+        .with(Changes::XATTRS)
+        .with(Changes::ACCESS_TIME);
 
     /// These and others.
     #[must_use]

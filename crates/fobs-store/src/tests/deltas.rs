@@ -49,6 +49,8 @@ struct Delta {
     lists: u64,
     /// Rows of which something is supposed.
     supposed: usize,
+    /// What was deleted before anything was stored.
+    deleted_first: Vec<String>,
     /// What was there, by the file that it came from.
     from: Matched,
     resumed: u64,
@@ -126,7 +128,10 @@ fn run(world: &World, play: Play<'_>) -> Delta {
             answers.0.lock().expect("not poisoned").push_back((listed, choice));
         }
     }
-    compare.delete(&mut |_| ());
+    compare.delete(&mut |deleted| match deleted {
+        Deleted::Gone(found) => delta.deleted_first.push(String::from_utf8_lossy(&found.path).into_owned()),
+        other => delta.failures.push(format!("{other:?}")),
+    });
     delta.lists = list(offers.as_ref(), &lists, &play.key);
     store((&mut source, &lists), sink, offers.as_ref(), play, &mut delta);
     delta.lists += answered.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! `--track-renames`: files of the destination by what identifies them, so that one which has another name or
 //! place at the source is made of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::{Neighbour, files_of};
 use crate::delta::basis_in_place;
@@ -17,6 +17,8 @@ const DIRECTORIES_MAX: usize = 100_000;
 const READ_MAX: usize = 64;
 /// What a file takes beside its path, bytes.
 const FILE_COST: usize = 160;
+/// Likewise of one that new ones are made of.
+const SOURCE_COST: usize = 64;
 
 /// A file by what is compared, and then by where it is: its directory is the last.
 type Key = (u64, i64, Vec<u8>, Vec<u8>);
@@ -26,6 +28,8 @@ type Key = (u64, i64, Vec<u8>, Vec<u8>);
 #[derive(Debug)]
 pub(super) struct Moved {
     files: BTreeMap<Key, Option<Option<[u8; 32]>>>,
+    /// The paths of those of which new ones are made.
+    sources: BTreeSet<Vec<u8>>,
     /// Most names that are looked at, and the least size that counts.
     names_max: usize,
     least: u64,
@@ -41,7 +45,7 @@ impl Moved {
         stop: &dyn Fn() -> bool,
     ) -> Moved {
         let kept = budget.charge(Keeps::Pieces);
-        let mut moved = Moved { files: BTreeMap::new(), names_max, least, kept };
+        let mut moved = Moved { files: BTreeMap::new(), sources: BTreeSet::new(), names_max, least, kept };
         // A transfer of one file gives it a name of the destination, and no other is its.
         if view.place(b"a").as_ref() == b"a" {
             moved.walk(view, stop);
@@ -73,9 +77,24 @@ impl Moved {
         }
     }
 
-    /// The path of the file that a row is supposed to be: of the same size and time, one of the same name if
-    /// there is one, or, where contents are compared, of the same content.
+    /// The paths of the files of which new ones are made.
+    pub(super) fn sources(&self) -> &BTreeSet<Vec<u8>> {
+        &self.sources
+    }
+
+    /// The path of the file that a row is supposed to be, which is one of the sources from then on.
     pub(super) fn of(&mut self, view: &mut View, row: &Row) -> Option<Vec<u8>> {
+        let place = self.find(view, row)?;
+        if !self.sources.contains(&place) {
+            self.kept.grow(place.len() + SOURCE_COST).ok()?;
+            self.sources.insert(place.clone());
+        }
+        Some(place)
+    }
+
+    /// Of the same size and time, one of the same name if
+    /// there is one, or, where contents are compared, of the same content.
+    fn find(&mut self, view: &mut View, row: &Row) -> Option<Vec<u8>> {
         let (size, time, name) = (row.identity.size, row.meta.mtime_s, path::split(&row.path).1);
         let place = |(_, _, name, directory): &Key| path::join(directory, name);
         if let Some(expected) = row.checksum {

@@ -84,6 +84,46 @@ fn a_deletion_looks_for_moved_files_once_there_is_enough_that_is_new() {
     expect_moved(&world);
 }
 
+/// rsync's `--delete` makes room before the files come that need it: a destination that is nearly full.
+#[test]
+fn what_nothing_is_made_of_is_deleted_before_files_come() {
+    for max in [None, Some(1000)] {
+        let (world, _) = moved_tree(60);
+        for name in ["gone", "old/gone", "other/d/gone", "old-er/gone"] {
+            put(&world.to(name), &content(123_457, 5), 99);
+        }
+        let alter: fn(&mut SyncOptions) = match max {
+            None => |options| {
+                options.track_renames = Renames::All;
+                options.delete = Some(Delete { when: DeleteWhen::During, max: None });
+            },
+            Some(_) => |options| {
+                options.track_renames = Renames::All;
+                options.delete = Some(Delete { when: DeleteWhen::During, max: Some(1000) });
+            },
+        };
+        let mut delta = run_with(&world, alter, None);
+        delta.deleted_first.sort();
+        let gone = ["gone", "old-er", "old-er/gone", "old/gone", "other", "other/d", "other/d/gone"];
+        assert_eq!(delta.deleted_first, gone);
+        assert_eq!((delta.supposed, delta.unusable, &delta.failures[..]), (60, 0, &[][..]), "{delta:?}");
+        expect_moved(&world);
+        assert!(!world.to("old").exists(), "what they were made of goes at the end");
+    }
+}
+
+#[test]
+fn an_access_time_is_no_basis() {
+    let world = World::new();
+    put(&world.from("f"), &content(50_000, 1), 5);
+    put(&world.to("f"), &content(50_000, 2), 9);
+    let long_ago = fs::FileTimes::new().set_accessed(std::time::SystemTime::UNIX_EPOCH);
+    File::open(world.from("f")).and_then(|file| file.set_times(long_ago)).expect("own file");
+    let delta = run_with(&world, |options| options.preserve.atimes = true, None);
+    expect_equal(&world);
+    assert_eq!((delta.supposed, delta.unusable), (0, 0), "{delta:?}");
+}
+
 #[test]
 fn contents_say_what_moved_where_they_are_compared() {
     let (world, bytes) = moved_tree(40);
@@ -331,7 +371,7 @@ fn what_cannot_be_renamed_is_copied() {
     let obstacles: [Obstacle; 6] = [
         (
             "another name",
-            |world| fs::hard_link(world.to("old/0/f0"), world.to("kept")).expect("own file"),
+            |world| fs::hard_link(world.to("old/0/f0"), world.to("../beside")).expect("own file"),
             |options| archives(options),
         ),
         (
