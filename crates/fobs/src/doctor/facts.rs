@@ -16,6 +16,20 @@ pub struct Examination {
     pub there: Option<PeerFacts>,
 }
 
+impl Examination {
+    /// The most that was carried, bits per second: over the path, or by a session of each end with itself. No
+    /// prediction goes beyond it. `None` where that is not known of an end: an older version.
+    pub(super) fn proven_bps(&self) -> Option<f64> {
+        let own = |host: &HostFacts| host.packets.map(|own| own.send_bps.min(own.receive_bps));
+        let here = own(&self.here);
+        let Some(peer) = &self.there else { return here };
+        let both = here.zip(own(&peer.host)).map(|(here, there)| here.min(there));
+        let ways = [Some(&peer.there), peer.back.as_ref()];
+        let carried = ways.into_iter().flatten().filter_map(PathFacts::carried).map(|carried| carried.bps);
+        carried.chain(both).reduce(f64::max)
+    }
+}
+
 /// The other end and the way to it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PeerFacts {
