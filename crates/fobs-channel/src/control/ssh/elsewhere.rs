@@ -13,7 +13,7 @@ macro_rules! usual_places {
 }
 pub(super) use usual_places;
 
-/// What the far shell runs; no quote of this kind, backslash or new line is in it. 127 says that there is none.
+/// What the far shell runs; no single quote, backslash or new line is in it. 127 says that there is none.
 const SCRIPT: &str = concat!(
     r#"PATH="$PATH:"#,
     usual_places!(),
