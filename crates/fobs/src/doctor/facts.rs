@@ -17,6 +17,13 @@ pub struct Examination {
 }
 
 impl Examination {
+    /// What the path carried to the other end and back, bits per second; 0 where it was not tried.
+    pub(super) fn carried_bps(&self) -> (f64, f64) {
+        let bps = |path: Option<&PathFacts>| path.and_then(PathFacts::carried).map_or(0.0, |it| it.bps);
+        let peer = self.there.as_ref();
+        (bps(peer.map(|peer| &peer.there)), bps(peer.and_then(|peer| peer.back.as_ref())))
+    }
+
     /// The most that was carried, bits per second: over the path, or by a session of each end with itself. No
     /// prediction goes beyond it. `None` where that is not known of an end: an older version.
     pub(super) fn proven_bps(&self) -> Option<f64> {
@@ -24,9 +31,8 @@ impl Examination {
         let here = own(&self.here);
         let Some(peer) = &self.there else { return here };
         let both = here.zip(own(&peer.host)).map(|(here, there)| here.min(there));
-        let ways = [Some(&peer.there), peer.back.as_ref()];
-        let carried = ways.into_iter().flatten().filter_map(PathFacts::carried).map(|carried| carried.bps);
-        carried.chain(both).reduce(f64::max)
+        let (forth, back) = self.carried_bps();
+        [forth, back].into_iter().filter(|&bps| bps > 0.0).chain(both).reduce(f64::max)
     }
 }
 

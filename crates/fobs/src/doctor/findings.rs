@@ -148,6 +148,13 @@ pub(super) fn findings(facts: &Examination) -> Vec<Finding> {
     }
     let proven = facts.proven_bps();
     for finding in &mut all {
+        if finding.subject == Subject::Packets {
+            // What the path carried, both ends handled.
+            let (forth, back) = facts.carried_bps();
+            let (sent, received) = if finding.spot == Spot::There { (back, forth) } else { (forth, back) };
+            finding.sends_bps = finding.sends_bps.map(|own| own.max(sent));
+            finding.receives_bps = finding.receives_bps.map(|own| own.max(received));
+        }
         let bound = finding.sends_bps.into_iter().chain(finding.receives_bps).reduce(f64::min);
         finding.mend = finding.mend.take().map(|mend| mend.within(proven, bound.unwrap_or(0.0)));
     }

@@ -131,7 +131,7 @@ fn no_more_is_promised_than_both_ends_put_through_as_packets() {
     // What the path carried, both ends handled.
     let beyond = Examination { here: facts.here.clone(), ..with_peer(facts.here, carried(9e9, 0), None) };
     let forth = diagnose(&beyond).forth.expect("a limit");
-    assert_eq!(forth.bps, 9e9);
+    assert_eq!((forth.bps, forth.subject), (9e9, Subject::Udp));
 }
 
 /// Every rate that is predicted anywhere in it.

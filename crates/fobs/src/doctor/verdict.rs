@@ -92,15 +92,11 @@ fn bottleneck(
         spot if spot == receiver => finding.receives_bps,
         _ => None,
     };
-    // What the path carried, both ends handled as packets.
-    let carried_bps = tried.and_then(PathFacts::carried).map_or(0.0, |carried| carried.bps);
-    let bound = |finding: &Finding| {
-        let bps = bound(finding)?;
-        Some(if finding.subject == Subject::Packets { bps.max(carried_bps) } else { bps })
-    };
     let mut bounds: Vec<(f64, &Finding)> =
         findings.iter().filter_map(|finding| Some((bound(finding)?, finding))).collect();
-    bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
+    // Of equal bounds that of the path is named, which shows what both ends handle.
+    let is_own = |finding: &Finding| finding.subject == Subject::Packets;
+    bounds.sort_by(|one, other| one.0.total_cmp(&other.0).then(is_own(one.1).cmp(&is_own(other.1))));
     let &(mut bps, mut narrowest) = bounds.first()?;
     // The path was tried under the key's own limit, and carried a little less.
     let of_key = |bound: &&(f64, &Finding)| bound.1.subject == Subject::Key && bound.0 <= bps * KEY_NEAR;
