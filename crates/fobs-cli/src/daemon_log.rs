@@ -22,6 +22,7 @@ pub fn run(args: &LogArgs) -> Result<()> {
     let mut out = io::stdout().lock();
     let stdin = [Path::new("-").to_owned()];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    let mut seen = Seen::default();
     for path in files {
         let unreadable = |error: io::Error| {
             Error::new(ErrorKind::NoSource, format!("cannot read {}: {error}", path.display()))
@@ -31,7 +32,7 @@ pub fn run(args: &LogArgs) -> Result<()> {
         } else {
             Box::new(File::open(path).map_err(unreadable)?)
         };
-        match filter(BufReader::new(source), args, &mut out) {
+        match filter(BufReader::new(source), args, &mut out, &mut seen) {
             Ok(()) => {}
             Err(Failure::Reading(error)) => return Err(unreadable(error)),
             // Who reads has seen enough.
@@ -42,7 +43,31 @@ pub fn run(args: &LogArgs) -> Result<()> {
             }
         }
     }
+    if let Some(note) = seen.note() {
+        output::note(&note);
+    }
     Ok(())
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+struct Seen {
+    lines: u64,
+    records: u64,
+    shown: u64,
+}
+
+impl Seen {
+    /// Why nothing is shown, where that is not plain.
+    fn note(&self) -> Option<String> {
+        match *self {
+            Seen { shown: 1.., .. } | Seen { lines: 0, .. } => None,
+            Seen { records: 0, lines, .. } => Some(format!(
+                "none of {lines} lines is a record: only what fobs serve --log-json writes can be chosen from"
+            )),
+            Seen { records, .. } => Some(format!("none of {records} records is about that")),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -51,7 +76,12 @@ enum Failure {
     Writing(io::Error),
 }
 
-fn filter(mut lines: impl BufRead, args: &LogArgs, out: &mut impl Write) -> std::result::Result<(), Failure> {
+fn filter(
+    mut lines: impl BufRead,
+    args: &LogArgs,
+    out: &mut impl Write,
+    seen: &mut Seen,
+) -> std::result::Result<(), Failure> {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -59,10 +89,13 @@ fn filter(mut lines: impl BufRead, args: &LogArgs, out: &mut impl Write) -> std:
         if count.map_err(Failure::Reading)? == 0 {
             return Ok(());
         }
+        seen.lines += 1;
         let Ok(record) = serde_json::from_slice::<Value>(&line) else { continue };
+        seen.records += u64::from(record.get("event").is_some());
         if !fits(&record, args) {
             continue;
         }
+        seen.shown += 1;
         let text = if args.json {
             String::from_utf8_lossy(line.trim_ascii()).into_owned()
         } else {
@@ -127,13 +160,29 @@ not json {"#;
     fn shown(words: &str) -> String {
         let cli = Cli::try_parse_from(["fobs", "log"].into_iter().chain(words.split_whitespace()));
         let Command::Log(args) = cli.expect(words).command else { panic!("log was given") };
-        let mut out = Vec::new();
-        filter(LOG.as_bytes(), &args, &mut out).expect("it is read and written");
+        let (mut out, mut seen) = (Vec::new(), Seen::default());
+        filter(LOG.as_bytes(), &args, &mut out, &mut seen).expect("it is read and written");
         let text = String::from_utf8(out).expect("text");
         text.lines()
             .map(|line| line.rsplit_once(' ').map_or(line, |(_, last)| last))
             .collect::<Vec<_>>()
             .join(" ")
+    }
+
+    #[test]
+    fn an_empty_answer_says_why() {
+        let note = |text: &str, words: &[&str]| {
+            let cli = Cli::try_parse_from(["fobs", "log"].iter().chain(words)).expect("words");
+            let Command::Log(args) = cli.command else { panic!("log was given") };
+            let mut seen = Seen::default();
+            filter(text.as_bytes(), &args, &mut Vec::new(), &mut seen).expect("it is read");
+            seen.note()
+        };
+        assert_eq!(note("", &[]), None);
+        assert_eq!(note(LOG, &["--key", "ann"]), None);
+        assert_eq!(note(LOG, &["--key", "nobody"]).as_deref(), Some("none of 4 records is about that"));
+        let text = "2026-11-27T01:00:00Z fobs: listening\n{\"not\":\"ours\"}\n";
+        assert!(note(text, &["--key", "ann"]).is_some_and(|note| note.contains("--log-json")));
     }
 
     #[test]

@@ -31,8 +31,8 @@ pub struct HostFacts {
     pub ciphers: Vec<CipherSpeed>,
     /// How fast one core hashes, bits per second.
     pub hash_bps: f64,
-    /// How fast one core puts packets on the network and takes them off it; `None` from an older version, and
-    /// where none pass over the loopback interface.
+    /// How fast a session with itself carries data from memory to memory; `None` from an older version, and
+    /// where none passes over the loopback interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketSpeed>,
     /// The disk at the directory that was asked for.
@@ -91,13 +91,13 @@ pub struct CipherSpeed {
     pub bps: f64,
 }
 
-/// How fast one core handles packets of an ordinary path.
+/// How fast a host handles packets of an ordinary path: what a session with itself carried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PacketSpeed {
-    /// Sealing and sending, bits of data per second.
+    /// Reading, sealing and sending, bits of data per second.
     pub send_bps: f64,
-    /// Receiving and opening, likewise.
+    /// Receiving, opening and verifying, likewise.
     pub receive_bps: f64,
 }
 

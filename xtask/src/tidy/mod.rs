@@ -6,6 +6,7 @@ mod arrays;
 mod changes;
 mod circles;
 mod dropped;
+mod formatted;
 mod graph;
 mod kernel_names;
 mod lengths;
@@ -68,6 +69,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(paths::check(&tree));
     findings.extend(changes::check(&tree));
     findings.extend(graph::check(&tree, root)?);
+    findings.extend(formatted::check(&tree, root)?);
     findings.sort();
     Ok(findings)
 }

@@ -3,12 +3,16 @@
 
 use super::Finding;
 use super::source::Tree;
+use proc_macro2::TokenTree;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// Folders of which each file is a target of its own.
 const TARGETS: &[&str] = &["benches", "bin", "examples", "fuzz_targets", "tests"];
+
+/// The macro whose rows declare files.
+const TABLE: &str = "family";
 
 /// The files of the root.
 const ROOT: &[&str] = &[
@@ -31,11 +35,9 @@ const ROOT: &[&str] = &[
 /// Files of the root that are not in its list, sources that are no target of cargo's and that no `mod` leads
 /// to.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let mut named = BTreeSet::new();
-    for (file, syntax) in tree.rust() {
-        let mut modules = Modules { inside: folder_of(&file.path), beside: &file.path, named: &mut named };
-        modules.visit_file(syntax);
-    }
+    let Named { mut plain, listed } = named(tree);
+    plain.extend(listed);
+    let named = plain;
     let orphans = tree.rust().filter(|(file, _)| !is_target(&file.path) && !named.contains(&file.path));
     let orphans = orphans.map(|(file, _)| {
         Finding::new(&file.path, 0, "no `mod` names this file, so nothing of it is compiled")
@@ -46,6 +48,24 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let strays = strays
         .map(|path| Finding::new(path, 0, "the list of the root's files (tidy/orphans.rs) lacks this one"));
     orphans.chain(strays).collect()
+}
+
+/// Files that declarations name.
+pub struct Named {
+    /// By `mod` in the source.
+    pub plain: BTreeSet<PathBuf>,
+    /// By `mod FILE { ROWS }` in a table, which is a macro's: `cargo fmt` does not see these.
+    pub listed: BTreeSet<PathBuf>,
+}
+
+/// The files that the sources of the tree name, also those that are not there.
+pub fn named(tree: &Tree) -> Named {
+    let mut named = Named { plain: BTreeSet::new(), listed: BTreeSet::new() };
+    for (file, syntax) in tree.rust() {
+        let mut modules = Modules { inside: folder_of(&file.path), beside: &file.path, named: &mut named };
+        modules.visit_file(syntax);
+    }
+    named
 }
 
 fn is_target(path: &Path) -> bool {
@@ -71,7 +91,7 @@ fn folder_of(path: &Path) -> PathBuf {
 struct Modules<'a> {
     inside: PathBuf,
     beside: &'a Path,
-    named: &'a mut BTreeSet<PathBuf>,
+    named: &'a mut Named,
 }
 
 impl<'ast> Visit<'ast> for Modules<'_> {
@@ -82,23 +102,49 @@ impl<'ast> Visit<'ast> for Modules<'_> {
             self.inside.pop();
             return;
         }
-        let path = item.attrs.iter().find_map(|attribute| match &attribute.meta {
-            syn::Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
-                syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. }) => Some(path.value()),
-                _ => None,
-            },
-            _ => None,
-        });
+        let path = item.attrs.iter().find_map(|attribute| path_of(&attribute.meta));
         match path {
             Some(path) => {
-                self.named.insert(self.beside.with_file_name(path));
+                self.named.plain.insert(self.beside.with_file_name(path));
             }
             None => {
-                self.named.insert(self.inside.join(format!("{}.rs", item.ident)));
-                self.named.insert(self.inside.join(item.ident.to_string()).join("mod.rs"));
+                self.named.plain.extend(files_of(&self.inside, &item.ident.to_string()));
             }
         }
     }
+
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        if item.mac.path.is_ident(TABLE) {
+            let tokens: Vec<TokenTree> = item.mac.tokens.clone().into_iter().collect();
+            let rows = tokens.windows(2).filter_map(|pair| match pair {
+                [TokenTree::Ident(word), TokenTree::Ident(name)] if word == "mod" => Some(name.to_string()),
+                _ => None,
+            });
+            self.named.listed.extend(rows.flat_map(|name| files_of(&self.inside, &name)));
+            let attributes = tokens.iter().filter_map(|token| match token {
+                TokenTree::Group(group) => syn::parse2::<syn::MetaNameValue>(group.stream()).ok(),
+                _ => None,
+            });
+            let paths = attributes.filter_map(|pair| path_of(&syn::Meta::NameValue(pair)));
+            self.named.listed.extend(paths.map(|path| self.beside.with_file_name(path)));
+        }
+    }
+}
+
+/// What `path = "..."` says.
+fn path_of(meta: &syn::Meta) -> Option<String> {
+    match meta {
+        syn::Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. }) => Some(path.value()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Where the module of this name may be.
+fn files_of(inside: &Path, name: &str) -> [PathBuf; 2] {
+    [inside.join(format!("{name}.rs")), inside.join(name).join("mod.rs")]
 }
 
 #[cfg(test)]
@@ -108,7 +154,13 @@ mod tests {
     #[test]
     fn a_file_without_a_mod_line_is_found() {
         let tree = Tree::of(&[
-            ("crates/a/src/lib.rs", "mod b; mod c; mod tests { mod inner; }"),
+            (
+                "crates/a/src/lib.rs",
+                "mod b; mod c; mod tests { mod inner; } family! { mod row { X \"x\" } \
+              #[path = \"far.rs\"] mod away { Y \"y\" } }",
+            ),
+            ("crates/a/src/far.rs", ""),
+            ("crates/a/src/row.rs", ""),
             ("crates/a/src/b.rs", "mod d; #[path = \"other.rs\"] mod e;"),
             ("crates/a/src/b/d.rs", ""),
             ("crates/a/src/other.rs", ""),

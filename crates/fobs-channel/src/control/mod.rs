@@ -6,7 +6,6 @@ pub mod frame;
 mod lane;
 mod lease;
 mod outlet;
-#[cfg(any(test, feature = "testing"))]
 pub mod pair;
 pub mod ssh;
 mod timed;

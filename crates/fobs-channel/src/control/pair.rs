@@ -1,4 +1,4 @@
-//! Two ends of a channel in one process, for tests.
+//! Two ends of a channel in one process: for a session of a host with itself, and for tests.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,17 +7,26 @@ use std::os::unix::net::UnixStream;
 use super::{ControlChannel, Peer};
 use fobs_model::options::Carrier;
 
-/// Both ends, over a pair of sockets.
+/// Both ends, over a pair of sockets; what each calls the other one.
+///
+/// # Errors
+/// If the kernel has no sockets left.
+pub fn connected(left: &str, right: &str) -> io::Result<(ControlChannel, ControlChannel)> {
+    let end = |stream: UnixStream, name: &str| -> io::Result<ControlChannel> {
+        let peer = Peer { description: name.to_owned(), address: None, zone: 0, key: None };
+        Ok(ControlChannel::over(stream.try_clone()?, ShutOnDrop(stream), Carrier::Ssh, peer))
+    };
+    let (one, other) = UnixStream::pair()?;
+    Ok((end(one, right)?, end(other, left)?))
+}
+
+/// Both ends, for a test.
 ///
 /// # Panics
 /// If the kernel has no sockets left.
+#[cfg(any(test, feature = "testing"))]
 pub fn pair() -> (ControlChannel, ControlChannel) {
-    let (left, right) = UnixStream::pair().unwrap();
-    let end = |stream: UnixStream, name: &str| {
-        let peer = Peer { description: format!("{name} via test"), address: None, zone: 0, key: None };
-        ControlChannel::over(stream.try_clone().unwrap(), ShutOnDrop(stream), Carrier::Ssh, peer)
-    };
-    (end(left, "right"), end(right, "left"))
+    connected("left via test", "right via test").unwrap()
 }
 
 /// Shuts the socket down on drop, because the reading half keeps it open.

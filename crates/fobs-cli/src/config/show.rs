@@ -7,7 +7,7 @@ use fobs::{Error, ErrorKind, Result};
 use super::file::Value;
 use super::hosts::Target;
 use super::keys::{self, Key};
-use super::sources::{Places, fits};
+use super::sources::{Places, Setting, fits};
 use super::{check, definition};
 use crate::args::config::ConfigArgs;
 use crate::flags::Shape;
@@ -51,7 +51,7 @@ fn files(places: &Places) -> String {
 /// Which keys are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// Those that are set somewhere.
+    /// Those that are set somewhere; without a host, also those that are set for some.
     Set,
     /// All.
     All,
@@ -71,14 +71,21 @@ pub fn values(places: &Places, target: &Target, which: Rows) -> Result<String> {
     for key in keys.iter().filter(|key| fits(key, target.carrier)) {
         let setting = effective.iter().find(|setting| setting.key == key.name);
         rows.extend(match setting {
-            Some(setting) => Some([key.name.to_owned(), shown(&setting.value), setting.origin.to_string()]),
+            Some(setting) => Some(row(setting)),
             None => (which == Rows::All).then(|| [key.name.to_owned(), default(key), "default".to_owned()]),
         });
+    }
+    if which == Rows::Set && target.host.is_none() {
+        rows.extend(sources.of_blocks().map(row));
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
     let line = |[name, value, origin]: &[String; 3]| format!("{name:first$}  {value:second$}  {origin}\n");
     Ok(rows.iter().map(line).collect())
+}
+
+fn row(setting: &Setting) -> [String; 3] {
+    [setting.key.clone(), shown(&setting.value), setting.origin.to_string()]
 }
 
 /// A value as a configuration file has it.

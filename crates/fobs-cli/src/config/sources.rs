@@ -234,6 +234,11 @@ impl Sources {
         self.layers.iter().filter_map(|layer| layer.pattern.as_deref())
     }
 
+    /// What is set for some hosts only.
+    pub fn of_blocks(&self) -> impl Iterator<Item = &Setting> {
+        self.layers.iter().filter(|layer| layer.pattern.is_some()).flat_map(|layer| &layer.settings)
+    }
+
     /// A sentence for each variable that sets nothing and is nearly a key's.
     pub fn misspelt(&self) -> &[String] {
         &self.misspelt

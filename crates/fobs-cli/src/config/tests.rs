@@ -268,6 +268,13 @@ fn why_names_value_and_origin_of_every_key() {
     assert_eq!(text.lines().count(), keys::all().len() - 1);
     let set = show::values(&world.places(), &target, show::Rows::Set).expect("valid");
     assert_eq!(set.lines().count(), 3, "{set}");
+    // Without a host, what is set for some hosts is shown too.
+    let world = World::new("[host.h]\nrate = '1M'\n[host.\"*.x\"]\nrate = '2M'\n", "");
+    let set = show::values(&world.places(), &Target::default(), show::Rows::Set).expect("valid");
+    let blocks: Vec<&str> = set.lines().filter_map(|line| line.split(" [host.").nth(1)).collect();
+    assert_eq!(blocks, ["\"h\"]", "\"*.x\"]"], "{set}");
+    let other = Target::of_host("other:".as_ref()).expect("a host");
+    assert_eq!(show::values(&world.places(), &other, show::Rows::Set).expect("valid"), "");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use super::case::{Case, fobs_path};
+use super::case::{Case, fobs_path, peer_path};
 use super::files::{hash, names, write_random};
 use super::net::Side;
 use super::sshd::Sshd;
@@ -174,6 +174,46 @@ fn a_failure_between_two_other_hosts_is_said_once_and_here() {
     assert!(refused.stderr.contains("this fobs is no static program for it"), "{}", refused.stderr);
     let silent = case.run(pushed.arg("--no-push-binary")).expect_code(6);
     assert!(!silent.stderr.contains("push-binary"), "{}", silent.stderr);
+}
+
+#[test]
+fn a_program_below_the_home_there_is_found() {
+    let case = Case::new("a_program_below_the_home_there_is_found");
+    let sshd = Sshd::start(&case);
+    let home = case.path("far-home");
+    let command = |verb: &str| {
+        let mut command = case.fobs(Side::Client);
+        let (first, last) = case.net.udp_ports();
+        command.args([verb, "--ssh-config"]).arg(&sshd.config);
+        command.arg("--udp-ports").arg(format!("{first}-{last}"));
+        command
+    };
+    // The login's home is another one's: sshd gives what a key's line says.
+    let keys = case.path("ssh/authorized_keys");
+    let line = fs::read_to_string(&keys).expect("a file of ours");
+    let wrap = format!(
+        "command=\"HOME={} PATH=/usr/bin:/bin sh -c \\\"$SSH_ORIGINAL_COMMAND\\\"\" {line}",
+        home.display()
+    );
+    fs::write(&keys, wrap).expect("a file of ours");
+    write_random(&case.local("file"), 1000, &mut case.random());
+    let copy = || {
+        let mut copy = command("cp");
+        copy.arg("--no-push-binary").arg(case.local("file")).arg(sshd.location("copy"));
+        copy
+    };
+    let none = case.run(&mut copy()).expect_code(6);
+    assert_eq!(none.stderr.matches("fobs: peer has no program").count(), 1, "{}", none.stderr);
+    for place in [".local/bin", concat!(".cache/fobs/", env!("CARGO_PKG_VERSION"))] {
+        let directory = home.join(place);
+        fs::create_dir_all(&directory).expect("a fresh directory");
+        symlink(peer_path(), directory.join("fobs")).expect("a link");
+        let found = case.run(&mut copy()).expect_success();
+        assert!(found.stderr.contains("was found elsewhere"), "{place}: {}", found.stderr);
+        assert_eq!(hash(&sshd.root.join("copy")), hash(&case.local("file")));
+        fs::remove_file(sshd.root.join("copy")).expect("the copy");
+        fs::remove_file(directory.join("fobs")).expect("the link");
+    }
 }
 
 #[test]

@@ -72,8 +72,7 @@ impl RememberedPath {
     }
 
     /// Kept nowhere.
-    #[cfg(test)]
-    pub(crate) fn nowhere() -> RememberedPath {
+    pub fn nowhere() -> RememberedPath {
         RememberedPath::new(None, "")
     }
 

@@ -77,8 +77,7 @@ impl Lessons {
     }
 
     /// Kept nowhere.
-    #[cfg(test)]
-    pub(crate) fn nowhere() -> Lessons {
+    pub fn nowhere() -> Lessons {
         Lessons { stem: None }
     }
 

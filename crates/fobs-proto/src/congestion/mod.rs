@@ -4,7 +4,7 @@
 //! sees a bitmap, a chunk or a header.
 //!
 //! ```text
-//!   family      the list of controllers: names, help, construction
+//!   family      what follows from the list of controllers below: names, help, construction
 //!   auto/       the default; greedy, linear, tricolor, hstfrc: those of the FOBS papers
 //!   tfrc scalable fast udt sabul rbudp cubic bbr/    those that the papers compare with, and common ones
 //!   window slow_start                 shared by window-based controllers
@@ -15,40 +15,27 @@
 //!   mode        changes of mode, with their reasons
 //! ```
 
-#[cfg(test)]
-mod aimd;
-mod auto;
-mod bbr;
-mod cubic;
 mod equation;
+#[macro_use]
 mod family;
-mod fast;
-mod fixed;
-mod greedy;
+#[cfg(test)]
+mod example;
 mod history;
-mod hstfrc;
-mod linear;
 pub mod loss_history;
 mod mode;
 mod opening;
 mod priority;
 mod rate;
-mod rbudp;
 pub mod response;
-mod sabul;
-mod scalable;
 mod slow_start;
 #[cfg(test)]
 mod testing;
-mod tfrc;
-mod tricolor;
-mod udt;
 mod window;
 
 pub use auto::{Auto, ParamError, Params};
 pub use bbr::Bbr;
 pub use cubic::Cubic;
-pub use family::{CongestionControl, UnknownController};
+pub use family::UnknownController;
 pub use fast::Fast;
 pub use fixed::Fixed;
 pub use greedy::Greedy;
@@ -64,10 +51,74 @@ pub use tfrc::Tfrc;
 pub use tricolor::Tricolor;
 pub use udt::Udt;
 
+use crate::order::ScheduleKind;
 use crate::recovery::RateSample;
 use crate::{Rate, Timestamp};
+use family::New;
 use std::fmt;
 use std::time::Duration;
+
+// The registry: a new controller is one file and one line here (docs/controllers.md). `cargo fmt` does not
+// see files that a macro declares; `cargo xtask tidy` says so where one is to be formatted.
+family! {
+    mod auto {
+        Auto "auto" "Finds the path's rate and shares it fairly"
+            |new| auto::Auto::with_params(new.packet_len, new.priority, *new.params)
+    }
+    mod greedy {
+        Greedy "greedy" "As fast as this host can, whatever is lost: only for a path that is all yours"
+            |_| greedy::Greedy::new(), ScheduleKind::Circular, greedy::Greedy::BURST
+    }
+    mod fixed {
+        Fixed { bits_per_second } "fixed" "Exactly --rate, whatever is lost: only for capacity that is reserved for you"
+            |_| fixed::Fixed::new(Rate::bits_per_second(bits_per_second))
+    }
+    mod linear {
+        Linear "linear" "Small steps, rarely: keeps loss below 0.5% on a quiet, clean path"
+            |new| linear::Linear::new(new.packet_len)
+    }
+    mod tricolor {
+        Tricolor "tricolor" "Green, yellow and red by loss: takes what is free, tolerates 2% loss"
+            |new| tricolor::Tricolor::new(new.packet_len)
+    }
+    mod hstfrc {
+        Hstfrc "hstfrc" "HighSpeed response to the average loss, as a window"
+            |new| hstfrc::Hstfrc::new(new.packet_len, HstfrcMode::Window);
+        HstfrcRate "hstfrc-rate" "HighSpeed response to the average loss, as a rate"
+            |new| hstfrc::Hstfrc::new(new.packet_len, HstfrcMode::Rate)
+    }
+    mod tfrc {
+        Tfrc "tfrc" "TCP-friendly rate control (RFC 5348): smooth, and as slow as TCP"
+            |new| tfrc::Tfrc::new(new.packet_len)
+    }
+    mod scalable {
+        Scalable "scalable" "Scalable TCP: recovers from a loss in the same time at any rate"
+            |new| scalable::Scalable::new(new.packet_len)
+    }
+    mod fast {
+        Fast "fast" "FAST TCP: keeps a fixed number of packets queued, by delay"
+            |new| fast::Fast::new(new.packet_len)
+    }
+    mod udt {
+        Udt "udt" "UDT: grows with the bandwidth that is left, falls by a ninth at a loss"
+            |new| udt::Udt::new(new.packet_len)
+    }
+    mod sabul {
+        Sabul "sabul" "SABUL: tunes the rate a hundred times a second, tolerates 0.1% loss"
+            |new| sabul::Sabul::new(new.packet_len)
+    }
+    mod rbudp {
+        Rbudp "rbudp" "Reliable Blast UDP: measures the path once and keeps that rate"
+            |new| rbudp::Rbudp::new(new.packet_len)
+    }
+    mod cubic {
+        Cubic "cubic" "CUBIC (RFC 9438), as most TCP flows" |new| cubic::Cubic::new(new.packet_len)
+    }
+    mod bbr {
+        Bbr "bbr" "BBR version 3: rate by bandwidth and round-trip time, loss as a bound"
+            |new| bbr::Bbr::new(new.packet_len)
+    }
+}
 
 /// A congestion controller. Called once per ack, loss episode or burst, never per packet.
 pub trait Controller: Send + fmt::Debug {
@@ -334,7 +385,7 @@ mod tests {
 
     fn family() -> Vec<Box<dyn Controller>> {
         let rate = Rate::bits_per_second(50_000_000);
-        let example: Box<dyn Controller> = Box::new(aimd::Aimd::new(1200));
+        let example: Box<dyn Controller> = example::aimd(1200);
         CongestionControl::ALL
             .iter()
             .map(|c| c.with_rate(rate).controller(1200).expect("a rate is given"))

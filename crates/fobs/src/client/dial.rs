@@ -117,17 +117,30 @@ fn greet_over_ssh(
     events: &Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
-    let (tried, push) = match options.ssh.push {
-        PushBinary::Never => (greeted(ssh::connect(remote, options)?, options, events, cancel), false),
-        PushBinary::IfMissing => (greeted(ssh::connect(remote, options)?, options, events, cancel), true),
-        PushBinary::Expected => return pushed(remote, options, events, cancel),
-    };
-    match tried {
-        Err(error) if push && error.kind == ErrorKind::RemoteMissing => {
-            pushed(remote, options, events, cancel)
-        }
-        tried => tried,
+    if options.ssh.push == PushBinary::Expected {
+        return pushed(remote, options, events, cancel);
     }
+    let greet = |session: Result<ssh::SshSession>| greeted(session?, options, events, cancel);
+    let missing = match greet(ssh::connect(remote, options)) {
+        Err(error) if error.kind == ErrorKind::RemoteMissing => error,
+        tried => return tried,
+    };
+    if options.ssh.push == PushBinary::IfMissing {
+        return pushed(remote, options, events, cancel);
+    }
+    if !ssh::may_be_elsewhere(options) {
+        return Err(missing);
+    }
+    let found = greet(ssh::connect_elsewhere(remote, options)).map_err(|error| match error.kind {
+        ErrorKind::RemoteMissing => missing,
+        _ => error,
+    })?;
+    events.event(Event::Notice(format!(
+        "on {} fobs is not on the PATH of a shell that runs a command, and was found elsewhere; a link in a directory that \
+         is, or --fobs-path .local/bin/fobs, saves a connection",
+        remote.host
+    )));
+    Ok(found)
 }
 
 fn pushed(

@@ -16,6 +16,26 @@ pub struct Examination {
     pub there: Option<PeerFacts>,
 }
 
+impl Examination {
+    /// What the path carried to the other end and back, bits per second; 0 where it was not tried.
+    pub(super) fn carried_bps(&self) -> (f64, f64) {
+        let bps = |path: Option<&PathFacts>| path.and_then(PathFacts::carried).map_or(0.0, |it| it.bps);
+        let peer = self.there.as_ref();
+        (bps(peer.map(|peer| &peer.there)), bps(peer.and_then(|peer| peer.back.as_ref())))
+    }
+
+    /// The most that was carried, bits per second: over the path, or by a session of each end with itself. No
+    /// prediction goes beyond it. `None` where that is not known of an end: an older version.
+    pub(super) fn proven_bps(&self) -> Option<f64> {
+        let own = |host: &HostFacts| host.packets.map(|own| own.send_bps.min(own.receive_bps));
+        let here = own(&self.here);
+        let Some(peer) = &self.there else { return here };
+        let both = here.zip(own(&peer.host)).map(|(here, there)| here.min(there));
+        let (forth, back) = self.carried_bps();
+        [forth, back].into_iter().filter(|&bps| bps > 0.0).chain(both).reduce(f64::max)
+    }
+}
+
 /// The other end and the way to it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PeerFacts {

@@ -114,6 +114,14 @@ pub struct Mend {
     pub predicted_bps: Option<f64>,
 }
 
+impl Mend {
+    /// Promises no more than was carried, and nothing where that is no more than `now`.
+    pub(super) fn within(self, proven: Option<f64>, now: f64) -> Mend {
+        let predicted = self.predicted_bps.zip(proven).map(|(predicted, proven)| predicted.min(proven));
+        Mend { predicted_bps: predicted.filter(|&predicted| predicted > now), ..self }
+    }
+}
+
 impl Finding {
     fn new(spot: Spot, subject: Subject, text: String) -> Finding {
         Finding { spot, subject, text, sends_bps: None, receives_bps: None, mend: None }
@@ -138,6 +146,18 @@ pub(super) fn findings(facts: &Examination) -> Vec<Finding> {
         all.extend(of_path(Spot::Forth, &peer.there, facts));
         all.extend(peer.back.iter().flat_map(|back| of_path(Spot::Back, back, facts)));
     }
+    let proven = facts.proven_bps();
+    for finding in &mut all {
+        if finding.subject == Subject::Packets {
+            // What the path carried, both ends handled.
+            let (forth, back) = facts.carried_bps();
+            let (sent, received) = if finding.spot == Spot::There { (back, forth) } else { (forth, back) };
+            finding.sends_bps = finding.sends_bps.map(|own| own.max(sent));
+            finding.receives_bps = finding.receives_bps.map(|own| own.max(received));
+        }
+        let bound = finding.sends_bps.into_iter().chain(finding.receives_bps).reduce(f64::min);
+        finding.mend = finding.mend.take().map(|mend| mend.within(proven, bound.unwrap_or(0.0)));
+    }
     all
 }
 
@@ -159,9 +179,11 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
     let text = format!("BLAKE3 {} on one core", rate(host.hash_bps));
     all.push(Finding::new(spot, Subject::Hash, text).allows(hash, hash));
     all.extend(host.packets.map(|PacketSpeed { send_bps, receive_bps }| {
-        let (sends, receives) = (rate(send_bps), rate(receive_bps));
-        let text =
-            format!("one core seals and sends {sends}, receives and opens {receives}, of 1500 bytes each");
+        let both = match send_bps == receive_bps {
+            true => format!("{} each way", rate(send_bps)),
+            false => format!("sends {}, receives {}", rate(send_bps), rate(receive_bps)),
+        };
+        let text = format!("a session with itself, from memory to memory: {both}, of 1500 bytes each");
         Finding::new(spot, Subject::Packets, text).allows(Some(send_bps), Some(receive_bps))
     }));
     all.push(match &host.disk {

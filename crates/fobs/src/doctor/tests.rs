@@ -131,7 +131,47 @@ fn no_more_is_promised_than_both_ends_put_through_as_packets() {
     // What the path carried, both ends handled.
     let beyond = Examination { here: facts.here.clone(), ..with_peer(facts.here, carried(9e9, 0), None) };
     let forth = diagnose(&beyond).forth.expect("a limit");
-    assert_eq!(forth.bps, 9e9);
+    assert_eq!((forth.bps, forth.subject), (9e9, Subject::Udp));
+}
+
+/// Every rate that is predicted anywhere in it.
+fn predictions(found: &Diagnosis) -> Vec<f64> {
+    let limits = found.forth.iter().chain(&found.back).filter_map(|limit| limit.mend.as_ref());
+    let mends = found.findings.iter().filter_map(|finding| finding.mend.as_ref()).chain(limits);
+    mends.filter_map(|mend| mend.predicted_bps).collect()
+}
+
+#[test]
+fn no_prediction_goes_beyond_what_was_carried() {
+    let rates = [2e7, 9e8, 5e9, 4e10];
+    let (mut told, mut tried) = (0, 0);
+    // Every combination: own sessions, path, disk, what the explanation predicts, and the socket buffers.
+    for number in 0..4_usize.pow(5) {
+        let pick = |digit: u32| rates[number / 4_usize.pow(digit) % 4];
+        let (own_here, own_there, path_bps, disk_bps, hoped_bps) =
+            (pick(0), pick(1), pick(2), pick(3), pick(4));
+        let disk =
+            DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: disk_bps, read_bps: disk_bps };
+        let end = |own: f64, host: HostFacts| HostFacts {
+            packets: Some(PacketSpeed { send_bps: own, receive_bps: own }),
+            disk: DiskFacts::Measured(disk.clone()),
+            ..host
+        };
+        let mut path = carried(path_bps, number as u64 % 3);
+        if let PathOutcome::Carried(carried) = &mut path.outcome {
+            carried.why.fix = "a cure; predicted: up to much.".to_owned();
+            carried.why.predicted_bps = Some(hoped_bps);
+        }
+        let peer = with_peer(end(own_there, with_small_buffers()), path.clone(), Some(path));
+        let facts = Examination { here: end(own_here, with_small_buffers()), ..peer };
+        let most = path_bps.max(own_here.min(own_there));
+        let all = predictions(&diagnose(&facts));
+        assert!(all.iter().all(|&bps| bps <= most), "{all:?} with {facts:?}");
+        let alone = predictions(&diagnose(&Examination { there: None, ..facts }));
+        assert!(alone.iter().all(|&bps| bps <= own_here), "{alone:?} where it carried {own_here}");
+        (told, tried) = (told + all.len() + alone.len(), tried + 1);
+    }
+    assert!(told > tried, "something is predicted: {told} of {tried}");
 }
 
 #[test]

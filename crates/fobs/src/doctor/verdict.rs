@@ -55,12 +55,15 @@ pub struct Bottleneck {
 pub fn diagnose(facts: &Examination) -> Diagnosis {
     let findings = findings(facts);
     let peer = facts.there.as_ref();
-    let forth = bottleneck(&findings, Spot::Here, Spot::Forth, Spot::There, peer.map(|peer| &peer.there));
+    let proven = facts.proven_bps();
+    let forth = [Spot::Here, Spot::Forth, Spot::There];
+    let forth = bottleneck(&findings, forth, peer.map(|peer| &peer.there), proven);
+    let back = |tried| bottleneck(&findings, [Spot::There, Spot::Back, Spot::Here], tried, proven);
     let back = match peer {
         // Nothing came back: that is said once.
         Some(peer) if peer.back.is_none() => None,
-        Some(peer) => bottleneck(&findings, Spot::There, Spot::Back, Spot::Here, peer.back.as_ref()),
-        None => bottleneck(&findings, Spot::There, Spot::Back, Spot::Here, None),
+        Some(peer) => back(peer.back.as_ref()),
+        None => back(None),
     };
     let failure = peer.and_then(|peer| match &peer.there.outcome {
         PathOutcome::Carried(_) => None,
@@ -77,10 +80,9 @@ pub fn diagnose(facts: &Examination) -> Diagnosis {
 /// The narrowest part of the way from `sender` over `path` to `receiver`.
 fn bottleneck(
     findings: &[Finding],
-    sender: Spot,
-    path: Spot,
-    receiver: Spot,
+    [sender, path, receiver]: [Spot; 3],
     tried: Option<&PathFacts>,
+    proven: Option<f64>,
 ) -> Option<Bottleneck> {
     // What was carried without a drop fits the buffer of a receiver that is as busy as it was then.
     let spared = tried.and_then(PathFacts::carried).is_some_and(|carried| carried.socket_drops == 0);
@@ -90,15 +92,11 @@ fn bottleneck(
         spot if spot == receiver => finding.receives_bps,
         _ => None,
     };
-    // What the path carried, both ends handled as packets.
-    let carried_bps = tried.and_then(PathFacts::carried).map_or(0.0, |carried| carried.bps);
-    let bound = |finding: &Finding| {
-        let bps = bound(finding)?;
-        Some(if finding.subject == Subject::Packets { bps.max(carried_bps) } else { bps })
-    };
     let mut bounds: Vec<(f64, &Finding)> =
         findings.iter().filter_map(|finding| Some((bound(finding)?, finding))).collect();
-    bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
+    // Of equal bounds that of the path is named, which shows what both ends handle.
+    let is_own = |finding: &Finding| finding.subject == Subject::Packets;
+    bounds.sort_by(|one, other| one.0.total_cmp(&other.0).then(is_own(one.1).cmp(&is_own(other.1))));
     let &(mut bps, mut narrowest) = bounds.first()?;
     // The path was tried under the key's own limit, and carried a little less.
     let of_key = |bound: &&(f64, &Finding)| bound.1.subject == Subject::Key && bound.0 <= bps * KEY_NEAR;
@@ -106,11 +104,6 @@ fn bottleneck(
         (bps, narrowest) = (limit, key);
     }
     let next = bounds.iter().find(|(_, other)| other.subject != narrowest.subject).map(|(bps, _)| *bps);
-    // Nothing is promised of an end whose packets were not measured: an older version.
-    let knows_packets = [sender, receiver].into_iter().all(|spot| {
-        let mut own = findings.iter().filter(|finding| finding.spot == spot).peekable();
-        own.peek().is_none() || own.any(|finding| finding.subject == Subject::Packets)
-    });
     let mend = match narrowest.subject {
         Subject::Disk => {
             let action = if narrowest.spot == receiver { FASTER_DESTINATION } else { FASTER_SOURCE };
@@ -120,11 +113,11 @@ fn bottleneck(
             predicted_bps: match (mend.predicted_bps, next) {
                 (Some(predicted), Some(next)) => Some(predicted.min(next)),
                 (predicted, _) => predicted,
-            }
-            .filter(|_| knows_packets),
+            },
             ..mend
         }),
     };
+    let mend = mend.map(|mend| mend.within(proven, bps));
     Some(Bottleneck { bps, spot: narrowest.spot, subject: narrowest.subject, mend })
 }
 
@@ -179,7 +172,7 @@ impl Bottleneck {
         match self.subject {
             Subject::Udp => "what the path between the hosts carries".to_owned(),
             Subject::Key => "what this client's key is allowed".to_owned(),
-            Subject::Packets => format!("the packets that one core handles{place}"),
+            Subject::Packets => format!("the packets that the CPUs handle{place}"),
             subject => format!("the {}{place}", subject.name()),
         }
     }

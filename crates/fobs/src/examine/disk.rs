@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 const PIECE_FIRST: u64 = 1 << 20;
 /// Most bytes written: what a fast disk writes in a tenth of a second.
 const BYTES_MAX: u64 = 255 << 20;
-/// No further piece is begun after this time. The last one takes about as long as all before it.
-const TIME_MAX: Duration = Duration::from_millis(400);
+/// No piece is begun that would end after this time, as long as the one before took.
+const TIME_MAX: Duration = Duration::from_millis(500);
+/// How long what was written is read at most.
+const READ_MAX: Duration = Duration::from_millis(300);
 /// Largest part of the free space that is used.
 const FREE_SHARE: u64 = 8;
 /// Bytes of one system call.
@@ -64,7 +66,8 @@ fn write(file: &OwnedFd, cancel: &CancelToken) -> Result<(u64, f64), Errno> {
     let mut block = vec![0; BLOCK];
     content.fill(&mut block);
     let (began, mut written, mut piece, mut bps) = (Instant::now(), 0, PIECE_FIRST, 0.0);
-    while written + piece <= room && began.elapsed() < TIME_MAX && !cancel.is_cancelled() {
+    let mut expected = Duration::ZERO;
+    while written + piece <= room && began.elapsed() + expected <= TIME_MAX && !cancel.is_cancelled() {
         let piece_began = Instant::now();
         let end = written + piece;
         while written < end {
@@ -77,19 +80,20 @@ fn write(file: &OwnedFd, cancel: &CancelToken) -> Result<(u64, f64), Errno> {
             }
         }
         fdatasync(file)?;
-        bps = piece as f64 * 8.0 / piece_began.elapsed().as_secs_f64();
-        piece *= 2;
+        let took = piece_began.elapsed();
+        bps = piece as f64 * 8.0 / took.as_secs_f64();
+        (piece, expected) = (piece * 2, took * 2);
     }
     Ok((written, bps))
 }
 
-/// Reads `bytes` that the page cache was asked to forget, for as long as writing may take.
+/// Reads `bytes` that the page cache was asked to forget, for a while.
 fn read(file: &OwnedFd, bytes: u64, cancel: &CancelToken) -> Result<f64, Errno> {
     // File systems without a cache of their own ignore it.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let mut block = vec![0; BLOCK];
     let (began, mut at) = (Instant::now(), 0);
-    while at < bytes && began.elapsed() < TIME_MAX && !cancel.is_cancelled() {
+    while at < bytes && began.elapsed() < READ_MAX && !cancel.is_cancelled() {
         match pread(file, &mut block[..], at)? {
             0 => break,
             count => at += count as u64,

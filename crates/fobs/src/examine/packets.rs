@@ -1,98 +1,199 @@
-//! How fast one core of this host puts packets on the network and takes them off it: sealed and sent in
-//! bursts over the loopback interface, received and opened, by one thread.
+//! How fast a session of this host with itself carries data from memory to memory: sealed, sent over the
+//! loopback interface, received, opened, verified and thrown away, by the threads that copy files.
 
-use crate::session::udp_options;
-use fobs_channel::secure::datagram::{Cipher, Direction, TAG_LEN};
+use super::stream::Zeros;
+use crate::session::{receiver_config, sender_config, udp_options};
+use fobs_channel::control::pair::connected;
+use fobs_channel::control::{ControlChannel, ControlWriter};
+use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use fobs_engine::memory::history::RememberedPath;
+use fobs_engine::memory::lessons::Lessons;
+use fobs_engine::{
+    Clock, Endurance, LinkSetup, PathValidation, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering,
+    Throttle, tell_abort,
+};
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::Result;
+use fobs_model::event::Event;
 use fobs_model::host_facts::PacketSpeed;
-use fobs_sys::{Burst, Ecn, Interest, RecvBatch, UdpSocket, Waker, wait};
-use std::net::{Ipv4Addr, SocketAddr};
+use fobs_model::message::Sending;
+use fobs_model::options::sync::Delta;
+use fobs_proto::session::Side;
+use fobs_store::{Sink, Source, SourceShape};
+use fobs_sys::{UdpSocket, Waker};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bursts that are timed, after one that is not, and the time after which no further one begins. The fastest
-/// counts in each direction: in the others something else ran.
-const BURSTS: usize = 200;
-const TIME_MAX: Duration = Duration::from_millis(100);
-/// Packets of a burst: 64 KiB with headers.
-const PACKETS: usize = 40;
-/// Data bytes of a packet on a path of 1500 bytes, header bytes beside them.
-const PACKET_LEN: usize = 1444;
-const HEADER_LEN: usize = 12;
-const SEALED_LEN: usize = HEADER_LEN + PACKET_LEN + TAG_LEN;
-/// Bytes of a chunk.
-const CHUNK: usize = 4 << 20;
-/// How long a burst may take over the loopback interface of a busy host. One that takes longer is the last.
-const BURST_WAIT: Duration = Duration::from_millis(250);
+/// For how long data is sent: a thousand round trips of the loopback interface, so that the opening of the
+/// controller counts for little.
+const TIME: Duration = Duration::from_millis(300);
+/// When a session that has not ended is ended: what arrived until then counts.
+const TIME_MAX: Duration = Duration::from_secs(1);
+/// Data bytes of a packet on a path of 1500 bytes.
+const PACKET_LEN: u16 = 1444;
+/// Chunks that the receiver has room for: a few, for the memory of a daemon is not a client's to fill.
+const CHUNKS: u32 = 16;
 
-/// The speeds; `None` where no packets pass over the loopback interface.
+/// The speeds; `None` where no data passes over the loopback interface.
 pub(super) fn speed() -> Option<PacketSpeed> {
-    let here = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
-    let bind = || UdpSocket::bind(here, &udp_options(None)).ok();
-    let (from, to, waker) = (bind()?, bind()?, Waker::new().ok()?);
+    let here = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let bind = || UdpSocket::bind(SocketAddr::new(here, 0), &udp_options(None)).ok();
+    let (from, to) = (bind()?, bind()?);
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).ok()?;
-    let keys = || {
-        let secret = SessionSecret::told(&secret)?;
-        Some(SessionKeys::derive(secret, KeySchedule::Second, Cipher::Aes128Gcm).datagrams)
-    };
-    let (mut sealer, _) = keys()?.of_end(Direction::Sender);
-    let (_, mut opener) = keys()?.of_end(Direction::Receiver);
-    // As much memory as a chunk has: data comes from beyond the nearest caches. Not zero, or it is one page.
-    let (chunk, mut stored) = (vec![1; CHUNK], vec![1; CHUNK]);
-    let place = |number: u64| (number as usize % (CHUNK / PACKET_LEN)) * PACKET_LEN;
-    let (mut burst, mut batch) = (vec![0; PACKETS * SEALED_LEN], RecvBatch::default());
-    let (mut number, mut best) = (0_u64, (Duration::MAX, Duration::MAX));
+    let called = to.local_addr();
+    let (sending, receiving) = connected("the sender", "the receiver").ok()?;
+    let cancel = CancelToken::new();
+    let tally = Tally::default();
+    let link = |socket, direction| link(socket, direction, &secret, called);
+    let send = send_job(link(from, Direction::Sender)?, sending, &cancel).ok()?;
+    let receive = receive_job(link(to, Direction::Receiver)?, receiving, &cancel, tally.clone()).ok()?;
     let began = Instant::now();
-    'bursts: for round in 0..=BURSTS {
-        if began.elapsed() > TIME_MAX {
+    let (left, over) = sync_channel::<()>(2);
+    let threads = [
+        end("fobs-try-send", left.clone(), send, |job| fobs_engine::send(job).map(drop)),
+        end("fobs-try-receive", left, receive, |job| fobs_engine::receive(job).map(drop)),
+    ];
+    for _ in &threads {
+        if over.recv_timeout((began + TIME_MAX).saturating_duration_since(Instant::now())).is_err() {
+            cancel.cancel();
             break;
         }
-        let sending = Instant::now();
-        let first = number;
-        for packet in burst.chunks_exact_mut(SEALED_LEN) {
-            let (header, sealed) = packet.split_at_mut(HEADER_LEN);
-            header[..8].copy_from_slice(&number.to_le_bytes());
-            sealer.seal(number, header, &chunk[place(number)..][..PACKET_LEN], sealed);
-            number += 1;
-        }
-        let sent = from.send(&Burst {
-            to: to.local_addr(),
-            data: &burst,
-            segment_len: SEALED_LEN,
-            ecn: Ecn::NotEct,
-        });
-        let sent_for = sending.elapsed();
-        if sent.ok()? < PACKETS {
-            return None;
-        }
-        let (mut arrived, mut received_for) = (0, Duration::ZERO);
-        while arrived < PACKETS {
-            // The wait is not work of this core.
-            if !wait(&to, &waker, Some(BURST_WAIT), Interest::Readable).ok()?.readable {
-                break 'bursts;
-            }
-            let receiving = Instant::now();
-            if to.recv(&mut batch).ok()? == 0 {
-                return None;
-            }
-            for datagram in batch.datagrams() {
-                let (header, sealed) = datagram.data.split_at_checked(HEADER_LEN)?;
-                // Another program may send to the port, too.
-                let number = first + arrived as u64;
-                let body = &mut stored[place(number)..][..PACKET_LEN];
-                arrived += usize::from(opener.open(number, header, sealed, body));
-            }
-            received_for += receiving.elapsed();
-        }
-        if round > 0 {
-            best = (best.0.min(sent_for), best.1.min(received_for));
-        }
     }
-    let bps = |time: Duration| {
-        let bits = (PACKETS * PACKET_LEN * 8) as f64;
-        (time < Duration::MAX && !time.is_zero()).then(|| bits / time.as_secs_f64())
+    for thread in threads.into_iter().flatten() {
+        // A session that failed has carried what the tally says.
+        let _ = thread.join();
+    }
+    let bps = tally.bps(began)?;
+    Some(PacketSpeed { send_bps: bps, receive_bps: bps })
+}
+
+/// What one end of the session runs with.
+struct Job<J> {
+    job: J,
+    writer: ControlWriter,
+}
+
+/// Runs an end in a thread, which tells the other one why it ends early.
+fn end<J: Send + 'static>(
+    name: &str,
+    left: SyncSender<()>,
+    Job { job, writer }: Job<J>,
+    run: impl FnOnce(J) -> Result<()> + Send + 'static,
+) -> Option<thread::JoinHandle<()>> {
+    let work = move || {
+        if let Err(error) = run(job) {
+            tell_abort(&writer, &error);
+        }
+        writer.close();
+        // Nobody waits for an end that takes too long.
+        let _ = left.send(());
     };
-    Some(PacketSpeed { send_bps: bps(best.0)?, receive_bps: bps(best.1)? })
+    thread::Builder::new().name(name.to_owned()).spawn(work).ok()
+}
+
+fn link(socket: UdpSocket, direction: Direction, secret: &[u8; 32], called: SocketAddr) -> Option<LinkSetup> {
+    let keys = SessionKeys::derive(SessionSecret::told(secret)?, KeySchedule::Second, Cipher::Aes128Gcm);
+    let (side, candidates) = match direction {
+        Direction::Sender => (Side::Client, vec![called]),
+        Direction::Receiver => (Side::Server, Vec::new()),
+    };
+    Some(LinkSetup {
+        socket,
+        waker: Waker::new().ok()?,
+        clock: Clock::start(),
+        keys: keys.datagrams,
+        direction,
+        side,
+        candidates,
+        named: Vec::new(),
+        validation: PathValidation::Challenge { proven: Some(called.ip()) },
+    })
+}
+
+fn send_job(link: LinkSetup, channel: ControlChannel, cancel: &CancelToken) -> Result<Job<SendJob>> {
+    let sending = Sending { cc: "auto".to_owned(), ..Sending::default() };
+    let writer = channel.writer.clone();
+    let job = SendJob {
+        link,
+        streams: None,
+        source: Source::from_stream(Box::new(Zeros::new(TIME)), false)?,
+        survey: None,
+        delta: Delta::Never,
+        config: sender_config(&sending, Some(PACKET_LEN), CHUNKS)?,
+        endurance: Endurance::for_peer(None),
+        reader: channel.reader,
+        writer: channel.writer.clone(),
+        reporter: Reporter::new(Arc::new(|_: Event| ()), channel.writer),
+        cancel: cancel.clone(),
+        throttle: Throttle::default(),
+        far_limit_bps: None,
+        deadline: None,
+        remembered: RememberedPath::nowhere(),
+        answered: None,
+        lessons: Lessons::nowhere(),
+        steering: Steering::new(),
+        peer_name: channel.peer.description,
+        ports: String::new(),
+    };
+    Ok(Job { job, writer })
+}
+
+fn receive_job(
+    link: LinkSetup,
+    channel: ControlChannel,
+    cancel: &CancelToken,
+    tally: Tally,
+) -> Result<Job<ReceiveJob>> {
+    let writer = channel.writer.clone();
+    let job = ReceiveJob {
+        link,
+        streams: None,
+        sink: Sink::to_stream(Box::new(tally), SourceShape::Stream)?,
+        survey: None,
+        config: receiver_config(None),
+        remedies: RemedyPolicy::Leave,
+        endurance: Endurance::for_peer(None),
+        reader: channel.reader,
+        writer: channel.writer.clone(),
+        reporter: Reporter::new(Arc::new(|_: Event| ()), channel.writer),
+        cancel: cancel.clone(),
+        throttle: Throttle::default(),
+        steering: Steering::new(),
+        peer_name: channel.peer.description,
+        ports: String::new(),
+    };
+    Ok(Job { job, writer })
+}
+
+/// Counts what has arrived, and when the last of it did.
+#[derive(Clone, Default)]
+struct Tally(Arc<Mutex<(u64, Option<Instant>)>>);
+
+impl Tally {
+    /// Bits per second from `began` until the last arrival.
+    fn bps(&self, began: Instant) -> Option<f64> {
+        let (bytes, last) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = last?.saturating_duration_since(began);
+        (bytes > 0 && !time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
+    }
+}
+
+impl Write for Tally {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *tally = (tally.0 + data.len() as u64, Some(Instant::now()));
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -100,8 +201,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_sealed_sent_received_and_opened() {
+    fn a_session_with_itself_carries_data() {
+        let began = Instant::now();
         let speed = speed().expect("the loopback interface carries packets");
-        assert!(speed.send_bps > 1e6 && speed.receive_bps > 1e6, "{speed:?}");
+        assert!(speed.send_bps > 1e6 && speed.receive_bps == speed.send_bps, "{speed:?}");
+        assert!(began.elapsed() > TIME, "data is sent for the whole time");
+    }
+
+    #[test]
+    fn a_rate_counts_until_the_last_arrival() {
+        let (mut tally, began) = (Tally::default(), Instant::now());
+        assert_eq!(tally.bps(began), None, "nothing arrived");
+        assert_eq!(tally.write(&[0; 1000]).unwrap(), 1000);
+        let bps = tally.bps(began - Duration::from_secs(1)).expect("a rate");
+        assert!((4000.0..=8000.0).contains(&bps), "{bps}");
     }
 }

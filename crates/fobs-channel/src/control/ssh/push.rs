@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::binary::{Machine, find, places};
+use super::elsewhere::usual_places;
 use super::{Patience, SshProcess, SshSession, Started};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -33,7 +34,10 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// What the far shell runs, within quotes that every shell knows: no quote, backslash or new line is in it.
 /// `true >` and not `: >`, whose failure would end the shell.
-const SCRIPT: &str = r#"say() { echo "fobs-boot $*"; };
+const SCRIPT: &str = concat!(
+    r#"say() { echo "fobs-boot $*"; }; PATH="$PATH:"#,
+    usual_places!(),
+    r#"";
  d="${XDG_CACHE_HOME:-$HOME/.cache}/fobs/VERSION"; p="$d/fobs";
  if command -v fobs >/dev/null 2>&1 && fobs --version >/dev/null 2>&1; then say installed; exec fobs server; fi;
  say arch "$(uname -s)" "$(uname -m)"; read -r h n || exit 1; if [ "$h" = none ]; then exit 1; fi;
@@ -43,7 +47,8 @@ const SCRIPT: &str = r#"say() { echo "fobs-boot $*"; };
  if [ "$s" -ne "$n" ]; then rm -f "$t"; say full "$m"; exit 1; fi;
  chmod 700 "$t"; m=$( { "$t" self-check "$h"; } 2>&1 ); c=$?;
  if [ "$c" -eq 0 ]; then mv -f "$t" "$p" && say ready && exec "$p" server; rm -f "$t"; say home; exit 1; fi;
- rm -f "$t"; say unfit "$c" "$m"; exit 1"#;
+ rm -f "$t"; say unfit "$c" "$m"; exit 1"#
+);
 
 /// As [`connect`](super::connect), of a host that may have no program.
 ///

@@ -59,7 +59,7 @@ pub const RESUMING: &[Row] = &[
         .help(
             "Go on after an interrupted copy only with files whose content is still that of the source",
         )
-        .detail("Without it, a file counts as unchanged if its size, modification time and inode are.")
+        .detail("Without it, a file counts as unchanged if its size, inode, and times of modification and change are.")
         .on(&[CP])
         .library("checksum")
         .side(Side::Both),

@@ -63,6 +63,10 @@ pub const REACHING: &[Row] = &[
         .side(Side::Both),
     Row::new("fobs-path", "PATH", Takes::Text(Names::Other, |it, path| it.fobs_path = path))
         .help("Path of fobs on the other host [default: fobs]")
+        .detail(
+            "Without it, where the PATH there has none, a second login looks in /usr/local/bin, ~/.local/bin and \
+             where --push-binary puts it.",
+        )
         .on(&[CP, SYNC, DOCTOR])
         .carrier(Carrier::Ssh)
         .library("fobs_path"),
