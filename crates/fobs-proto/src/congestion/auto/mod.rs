@@ -167,7 +167,7 @@ impl Auto {
         };
         let path = self.model.unqueued_rtt() + self.model.noise_bound();
         let path = self.model.pacing.bytes_in(path) as f64 * gain;
-        let ends = self.model.pacing.bytes_in(p.host_delay);
+        let ends = self.model.pacing.bytes_in(2 * p.queue_min);
         self.window = path as u64 + ends + WINDOW_EXTRA * self.model.packet_len;
     }
 
@@ -214,7 +214,7 @@ impl Auto {
 
     /// Whether packets overtook each other on this path.
     fn is_shuffled(&self) -> bool {
-        self.shuffled >= self.model.params.train_slow_packets
+        self.shuffled >= self.model.params.few_packets
     }
 
     fn forget_bursts(&mut self) {
@@ -266,7 +266,7 @@ impl Auto {
         let progress = phase.progress(now, len);
         if progress == Progress::Over {
             let quiet = self.quiet();
-            self.model.noise.end_phase(quiet, self.model.params.noise_clear);
+            self.model.noise.end_phase(quiet, self.model.params.sigmas);
         }
         progress
     }
@@ -356,7 +356,7 @@ impl Controller for Auto {
     }
 
     fn rate_window(&self) -> Duration {
-        self.model.noise.of(self.model.params.rate_noise)
+        self.model.noise_window()
     }
 
     fn loss_response(&self) -> LossResponse {
