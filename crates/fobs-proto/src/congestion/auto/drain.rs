@@ -4,7 +4,7 @@
 
 use super::Auto;
 use super::model::{Count, Model, QueueLevel};
-use super::state::{Drain, Phase, State, Why};
+use super::state::{Cruise, Drain, Phase, State, Why};
 use crate::Timestamp;
 use std::time::Duration;
 
@@ -103,7 +103,12 @@ impl Auto {
             (self.model.standing().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
         let gain = 1.0 - (p.noise + queue / phase).min(p.withheld_max);
         let queue = self.model.standing();
-        self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain, queue }), why, gain);
+        self.transition(
+            now,
+            State::Cruise(Cruise::Drain(Drain { phase: Phase::begin(now), gain, queue })),
+            why,
+            gain,
+        );
     }
 
     /// Whether the drain shows that no queue stands: all that was sent arrived, and what was not sent made

@@ -2,7 +2,7 @@
 
 use super::super::{AckSample, BurstSent, Priority};
 use super::Auto;
-use super::state::{State, Why};
+use super::state::{Start, State, Why};
 use crate::Rate;
 
 impl Auto {
@@ -32,18 +32,17 @@ impl Auto {
     /// Something was lost or marked before the train has come back: memory counts no more, and nothing
     /// leaves until then.
     pub(super) fn retreat(&mut self) {
-        if matches!(self.state, State::Train(_)) && self.memory.jump_rate().is_some() {
+        if matches!(self.state, State::Start(Start::Train(_))) && self.memory.jump_rate().is_some() {
             self.memory.forget();
             self.window = self.model.params.train_packets * self.model.packet_len;
         }
     }
 
     pub(super) fn on_train_ack(&mut self, ack: &AckSample) {
-        let State::Train(train) = &mut self.state else { return };
+        let State::Start(Start::Train(train)) = &mut self.state else { return };
         let first_ack = *train.first_ack.get_or_insert(ack.now);
         let waited = ack.now - first_ack >= self.model.latest_rtt.max(self.model.params.measure_min);
-        if let Some(sample) = ack.rate.filter(|sample| sample.packets >= self.model.params.few_packets)
-        {
+        if let Some(sample) = ack.rate.filter(|sample| sample.packets >= self.model.params.few_packets) {
             // Stamps make a short slope look steeper than it is.
             let bytes = sample.rate.bytes_in(sample.span);
             train.steepest =
