@@ -143,8 +143,8 @@ params! {
     /// Round-trip time divided by the target queue at `queue_window`.
     queue_share: u32 = 20, "1/RTT", 1..=1000;
     /// Least target, least length of a queue that has passed, and least distance of two points of a delay's
-    /// trend: above the 0.3 ms of noise of two hosts. Each of the two ends may add as much. Lower: noise reads as a queue; higher: more delay on
-    /// short paths.
+    /// trend: above the 0.3 ms of noise of two hosts. Each of the two ends may add as much. Lower: noise
+    /// reads as a queue; higher: more delay on short paths.
     queue_min: Duration = ms(2), "ms", 0.1..=1000;
     /// Window at which the target is one `queue_share`; it scales with the inverse root (Swift 2020 section
     /// 3.2), so shares converge.
@@ -245,8 +245,8 @@ params! {
     steep_max: f64 = 0.75, "s/s", 0.01..=10.0;
     /// A queue shorter than the round trip divided by this has passed.
     passed_share: u32 = 16, "1/RTT", 1..=1000;
-    /// Steep queues that passed within a drain cycle's least time and are bursts. Flows that join every 2 s make two (8
-    /// flows, 6 seeds).
+    /// Steep queues that passed within a drain cycle's least time and are bursts. Flows that join every 2 s
+    /// make two (8 flows, 6 seeds).
     passed_count: usize = 3, "queues", 1..=100;
     /// A queue that stands for longer does not pass.
     passed_max: Duration = ms(1000), "ms", 1..=600_000;
