@@ -126,9 +126,9 @@ impl Competition {
                 return Course::PathLonger;
             }
         } else if ack.now >= self.test_at {
-            let low = queue.mul_f64(p.test_margin / p.test_yields);
+            let low = queue.mul_f64(p.test_margin / p.withheld_max);
             let low_until = ack.now + low;
-            let rate = delivered.scaled(1.0 - p.test_yields);
+            let rate = delivered.scaled(1.0 - p.withheld_max);
             let ours = target.min(queue.mul_f64(p.test_left));
             self.test = Some(Test { low_until, watch_until: low_until + ack.latest_rtt, rate, ours });
         }

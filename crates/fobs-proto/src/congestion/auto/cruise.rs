@@ -6,7 +6,7 @@ use super::Auto;
 use super::detect::{CrowdSample, LongerSample};
 use super::findings::{Crowd, Joined, Longer, Overload};
 use super::model::{QueueLevel, Shortfall};
-use super::state::{Progress, State, Why};
+use super::state::{Cruise, Progress, State, Why};
 use crate::Rate;
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ impl Auto {
             }
         }
         match self.state {
-            State::Cruise(_) if self.base_fell() => Finding::BaseFell,
-            State::Cruise(_) if self.drain_is_due(ack.now) => Finding::DrainDue,
+            State::Cruise(Cruise::Level(_)) if self.base_fell() => Finding::BaseFell,
+            State::Cruise(Cruise::Level(_)) if self.drain_is_due(ack.now) => Finding::DrainDue,
             _ if progress == Progress::Over => Finding::PhaseOver,
             _ => Finding::Steady,
         }
@@ -75,12 +75,12 @@ impl Auto {
             Finding::BaseFell => self.enter_drain(ack.now, Why::BaseFell),
             Finding::DrainDue => self.enter_drain(ack.now, Why::DrainDue),
             Finding::PhaseOver => match self.state {
-                State::Cruise(cruise) => self.end_cruise_phase(ack, cruise.index),
-                State::Drain(drain) => self.end_drain(ack.now, drain),
+                State::Cruise(Cruise::Level(level)) => self.end_cruise_phase(ack, level.index),
+                State::Cruise(Cruise::Drain(drain)) => self.end_drain(ack.now, drain),
                 _ => {}
             },
             Finding::Steady => match self.state {
-                State::Drain(drain) => self.set_rate(drain.gain),
+                State::Cruise(Cruise::Drain(drain)) => self.set_rate(drain.gain),
                 _ => self.set_rate(self.cruise_gain()),
             },
         }

@@ -4,7 +4,7 @@
 
 use super::Auto;
 use super::model::{Count, Model, QueueLevel};
-use super::state::{Drain, Phase, State, Why};
+use super::state::{Cruise, Drain, Phase, State, Why};
 use crate::Timestamp;
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Auto {
 
     /// Whether what was taken for the base delay had others' queue in it, and may still have.
     pub(super) fn base_fell(&self) -> bool {
-        self.base_fell_by() > self.model.short_queue() / self.model.params.lower_share
+        self.base_fell_by() > self.model.short_queue() / self.model.params.queue_busy
     }
 
     /// Whether a cycle is over.
@@ -101,9 +101,14 @@ impl Auto {
         // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
         let queue =
             (self.model.standing().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
-        let gain = 1.0 - (p.noise + queue / phase).min(p.drain_max);
+        let gain = 1.0 - (p.noise + queue / phase).min(p.withheld_max);
         let queue = self.model.standing();
-        self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain, queue }), why, gain);
+        self.transition(
+            now,
+            State::Cruise(Cruise::Drain(Drain { phase: Phase::begin(now), gain, queue })),
+            why,
+            gain,
+        );
     }
 
     /// Whether the drain shows that no queue stands: all that was sent arrived, and what was not sent made

@@ -6,8 +6,8 @@
 //! law; `params` has all numbers.
 //!
 //! ```text
-//!   state                         the states with their data, the table of transitions
-//!   train ramp cruise drain compete     what each state decides
+//!   state                         the three states, their phases with their data, the table of transitions
+//!   train ramp cruise drain compete     what each phase decides
 //!   silence                       what follows when nothing comes back
 //!   findings                      what detectors find
 //!   memory                        what earlier transfers left, and the jump that rests on it
@@ -46,7 +46,7 @@ use drain::Cycle;
 use findings::{Bursts, QueueEvent};
 use memory::Memory;
 use model::{Disturbed, Model, Quiet};
-use state::{Kind, Progress, Stage, State, Train, Why, is_legal};
+use state::{Cruise, Kind, Progress, Stage, Start, State, Train, Why, is_legal};
 use std::time::Duration;
 
 /// Modes as changes name them: while it looks for the path's rate, and while it models the path; the laws
@@ -97,7 +97,7 @@ impl Auto {
         let model = Model::new(packet_len, params);
         Auto {
             detect: Detectors::new(),
-            state: State::Train(Train::default()),
+            state: State::Start(Start::Train(Train::default())),
             bursts: Bursts::Absent,
             claims: Claims::new(priority, params.rate_max),
             cycle: Cycle::default(),
@@ -120,13 +120,13 @@ impl Auto {
 
     /// The only place where the state changes. The new phase is paced at `gain` times the capacity.
     fn transition(&mut self, now: Timestamp, to: State, why: Why, gain: f64) {
-        if self.first.is_none() && !matches!(to, State::Train(_) | State::Ramp(_)) {
+        if self.first.is_none() && to.kind() != Kind::Start {
             self.end_start(now);
         }
         // There is nothing to look for above the ceiling.
         let tops = self.first.is_some() && self.model.capacity >= self.claims.ceiling;
         let (to, why) = match to {
-            State::Ramp(_) if tops => (State::cruise(now, 1), Why::Ceiling),
+            State::Start(Start::Ramp(_)) if tops => (State::cruise(now, 1), Why::Ceiling),
             to => (to, why),
         };
         self.check(to.kind(), why);
@@ -157,7 +157,7 @@ impl Auto {
         let top = self.top();
         let (rate_min, loss) = (self.model.params.rate_min, self.model.loss_share());
         // A drain compensates no loss: it must stay below the path's rate to show whose the losses are.
-        let arrives = if matches!(self.state, State::Drain(_)) { 1.0 } else { 1.0 - loss };
+        let arrives = if matches!(self.state, State::Cruise(Cruise::Drain(_))) { 1.0 } else { 1.0 - loss };
         self.model.capacity = self.model.capacity.max(rate_min).min(top);
         self.model.pacing = self.model.capacity.scaled(gain / arrives).max(rate_min).min(top);
         let p = &self.model.params;
@@ -167,7 +167,7 @@ impl Auto {
         };
         let path = self.model.unqueued_rtt() + self.model.noise_bound();
         let path = self.model.pacing.bytes_in(path) as f64 * gain;
-        let ends = self.model.pacing.bytes_in(p.host_delay);
+        let ends = self.model.pacing.bytes_in(2 * p.queue_min);
         self.window = path as u64 + ends + WINDOW_EXTRA * self.model.packet_len;
     }
 
@@ -185,8 +185,8 @@ impl Auto {
     /// Whether the flow adds nothing to the queue: in drains, and at first below what the train has found.
     fn quiet(&self) -> Quiet {
         match self.state {
-            State::Drain(_) => Quiet::Yes,
-            State::Ramp(ramp) if self.first.is_none() && ramp.step == 0 => Quiet::Yes,
+            State::Cruise(Cruise::Drain(_)) => Quiet::Yes,
+            State::Start(Start::Ramp(ramp)) if self.first.is_none() && ramp.step == 0 => Quiet::Yes,
             _ => Quiet::No,
         }
     }
@@ -214,7 +214,7 @@ impl Auto {
 
     /// Whether packets overtook each other on this path.
     fn is_shuffled(&self) -> bool {
-        self.shuffled >= self.model.params.train_slow_packets
+        self.shuffled >= self.model.params.few_packets
     }
 
     fn forget_bursts(&mut self) {
@@ -237,9 +237,9 @@ impl Auto {
         }
         let progress = self.advance(ack.now);
         match self.state {
-            State::Ramp(ramp) => self.on_ramp_ack(ack, ramp, progress),
-            State::Drain(_) | State::Cruise(_) => self.on_cruise_ack(ack, progress),
-            State::Train(_) | State::Compete(_) => {}
+            State::Start(Start::Ramp(ramp)) => self.on_ramp_ack(ack, ramp, progress),
+            State::Cruise(_) => self.on_cruise_ack(ack, progress),
+            State::Start(Start::Train(_)) | State::Compete(_) => {}
         }
     }
 
@@ -254,7 +254,7 @@ impl Auto {
     /// Moves the phase on.
     fn advance(&mut self, now: Timestamp) -> Progress {
         let len = match self.state {
-            State::Ramp(_) => self.model.ramp_phase(),
+            State::Start(Start::Ramp(_)) => self.model.ramp_phase(),
             _ => self.model.phase(),
         };
         let Some(phase) = self.state.phase_mut() else { return Progress::Goes };
@@ -266,7 +266,7 @@ impl Auto {
         let progress = phase.progress(now, len);
         if progress == Progress::Over {
             let quiet = self.quiet();
-            self.model.noise.end_phase(quiet, self.model.params.noise_clear);
+            self.model.noise.end_phase(quiet, self.model.params.sigmas);
         }
         progress
     }
@@ -279,7 +279,7 @@ impl Controller for Auto {
 
     fn on_sent(&mut self, sent: &BurstSent) {
         self.sent = self.sent.saturating_add(sent.bytes);
-        if let State::Train(_) = self.state {
+        if let State::Start(Start::Train(_)) = self.state {
             self.on_train_sent(sent);
         }
     }
@@ -289,9 +289,9 @@ impl Controller for Auto {
         self.watch_queue(ack.now);
         self.end_silence(ack);
         match self.state {
-            State::Train(_) => self.on_train_ack(ack),
+            State::Start(Start::Train(_)) => self.on_train_ack(ack),
             State::Compete(_) => self.on_compete_ack(ack),
-            State::Ramp(_) | State::Drain(_) | State::Cruise(_) => self.steer(ack),
+            State::Start(Start::Ramp(_)) | State::Cruise(_) => self.steer(ack),
         }
     }
 
@@ -299,7 +299,7 @@ impl Controller for Auto {
         if loss.cause.spares_rate() {
             return;
         }
-        if loss.evidence == LossEvidence::Silence && !matches!(self.state, State::Train(_)) {
+        if loss.evidence == LossEvidence::Silence && !matches!(self.state, State::Start(Start::Train(_))) {
             return self.on_silence();
         }
         self.model.losses.on_lost(loss.packets as f64);
@@ -326,7 +326,10 @@ impl Controller for Auto {
         self.retreat();
         // The queue marks before it drops: yield at once, once a round trip, and do not creep back before
         // the next drain.
-        let waits = matches!(self.state, State::Train(_) | State::Drain(_) | State::Compete(_));
+        let waits = matches!(
+            self.state,
+            State::Start(Start::Train(_)) | State::Cruise(Cruise::Drain(_)) | State::Compete(_)
+        );
         let round = self.model.latest_rtt.max(self.model.params.measure_min);
         if !waits && mark.now - self.cycle.drained >= round {
             self.model.capacity = self.model.capacity.min(self.model.newest);
@@ -356,7 +359,7 @@ impl Controller for Auto {
     }
 
     fn rate_window(&self) -> Duration {
-        self.model.noise.of(self.model.params.rate_noise)
+        self.model.noise_window()
     }
 
     fn loss_response(&self) -> LossResponse {

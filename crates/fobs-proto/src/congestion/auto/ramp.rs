@@ -103,7 +103,7 @@ impl Auto {
     /// rate says little. What has neither made a queue nor been lost has arrived.
     fn was_tried(&self, now: Timestamp, ramp: Ramp) -> bool {
         let (model, p) = (&self.model, &self.model.params);
-        let noisy = model.noise.of(p.rate_noise) > (model.min_rtt / 4).max(p.measure_min);
+        let noisy = model.noise_window() > (model.min_rtt / 4).max(p.measure_min);
         noisy && self.sent >= model.pacing.scaled(1.0 - p.noise).bytes_in(now - ramp.phase.since)
     }
 

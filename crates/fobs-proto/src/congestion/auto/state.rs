@@ -9,16 +9,30 @@ use std::time::Duration;
 /// What the controller is doing.
 #[derive(Debug)]
 pub(crate) enum State {
+    /// Looks for the path's rate: at first, after silence, and where there may be more than was known.
+    Start(Start),
+    /// Sends what is delivered and keeps a short queue.
+    Cruise(Cruise),
+    /// Others hold the queue: sends as a flow that fills queues.
+    Compete(Box<Competition>),
+}
+
+/// A phase of the start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Start {
     /// The first flight is one short train, whose dispersion at arrival is the path's rate.
     Train(Train),
     /// Goes on faster each round trip while all is delivered and no queue grows.
     Ramp(Ramp),
-    /// Sends less for a phase: shows the base delay and the path's own loss.
-    Drain(Drain),
+}
+
+/// A phase of the cruise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cruise {
     /// Sends what is delivered, corrected by the distance of the standing queue from its target.
-    Cruise(Cruise),
-    /// Others hold the queue: sends as a flow that fills queues.
-    Compete(Box<Competition>),
+    Level(Level),
+    /// Sends less: shows the base delay and the path's own loss.
+    Drain(Drain),
 }
 
 /// The first flight.
@@ -60,9 +74,9 @@ pub(crate) struct Drain {
     pub(crate) queue: Duration,
 }
 
-/// A phase of cruising.
+/// A phase of cruising between drains.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cruise {
+pub(crate) struct Level {
     pub(crate) phase: Phase,
     /// Phases since the drain, this one counted.
     pub(crate) index: u32,
@@ -100,29 +114,33 @@ impl Phase {
 
 impl State {
     pub(crate) fn ramp(now: Timestamp, step: usize) -> State {
-        State::Ramp(Ramp { phase: Phase::begin(now), step, origin: RampOrigin::Measured })
+        State::ramp_from(now, step, RampOrigin::Measured)
+    }
+
+    fn ramp_from(now: Timestamp, step: usize, origin: RampOrigin) -> State {
+        State::Start(Start::Ramp(Ramp { phase: Phase::begin(now), step, origin }))
     }
 
     /// A ramp from a rate that was had before.
     pub(crate) fn resumed(now: Timestamp) -> State {
-        State::Ramp(Ramp { phase: Phase::begin(now), step: 0, origin: RampOrigin::Resumed })
+        State::ramp_from(now, 0, RampOrigin::Resumed)
     }
 
     /// A ramp at half of a rate that was had before a silence.
     pub(crate) fn silenced(now: Timestamp, former: Rate) -> State {
-        State::Ramp(Ramp { phase: Phase::begin(now), step: 0, origin: RampOrigin::Silenced(former) })
+        State::ramp_from(now, 0, RampOrigin::Silenced(former))
     }
 
     pub(crate) fn cruise(now: Timestamp, index: u32) -> State {
-        State::Cruise(Cruise { phase: Phase::begin(now), index })
+        State::Cruise(Cruise::Level(Level { phase: Phase::begin(now), index }))
     }
 
     pub(crate) fn phase_mut(&mut self) -> Option<&mut Phase> {
         match self {
-            State::Ramp(ramp) => Some(&mut ramp.phase),
-            State::Drain(drain) => Some(&mut drain.phase),
-            State::Cruise(cruise) => Some(&mut cruise.phase),
-            State::Train(_) | State::Compete(_) => None,
+            State::Start(Start::Ramp(ramp)) => Some(&mut ramp.phase),
+            State::Cruise(Cruise::Level(level)) => Some(&mut level.phase),
+            State::Cruise(Cruise::Drain(drain)) => Some(&mut drain.phase),
+            State::Start(Start::Train(_)) | State::Compete(_) => None,
         }
     }
 
@@ -135,19 +153,20 @@ impl State {
 
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            State::Train(_) => Kind::Train,
-            State::Ramp(_) => Kind::Ramp,
-            State::Drain(_) => Kind::Drain,
+            State::Start(_) => Kind::Start,
             State::Cruise(_) => Kind::Cruise,
             State::Compete(_) => Kind::Compete,
         }
     }
 
-    /// In one word, for traces.
+    /// The phase in one word, for traces.
     pub(crate) fn name(&self) -> &'static str {
         match self {
+            State::Start(Start::Train(_)) => "train",
+            State::Start(Start::Ramp(_)) => "ramp",
+            State::Cruise(Cruise::Level(_)) => "cruise",
+            State::Cruise(Cruise::Drain(_)) => "drain",
             State::Compete(competition) => competition.name(),
-            other => other.kind().name(),
         }
     }
 }
@@ -155,19 +174,16 @@ impl State {
 /// A state without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Train,
-    Ramp,
-    Drain,
+    Start,
     Cruise,
     Compete,
 }
 
 impl Kind {
+    #[cfg(test)]
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Train => "train",
-            Kind::Ramp => "ramp",
-            Kind::Drain => "drain",
+            Kind::Start => "start",
             Kind::Cruise => "cruise",
             Kind::Compete => "compete",
         }
@@ -239,47 +255,43 @@ reasons! {
     ClaimChanged => "the claim changed",
 }
 
-/// All legal transitions, with their reasons.
+/// All legal changes of state, with their reasons.
 pub(crate) const TRANSITIONS: &[(Kind, Kind, Why)] = &[
-    (Kind::Train, Kind::Ramp, Why::TrainMeasured),
-    (Kind::Ramp, Kind::Ramp, Why::JumpArrived),
-    (Kind::Ramp, Kind::Ramp, Why::Delivered),
-    (Kind::Ramp, Kind::Cruise, Why::Ceiling),
-    (Kind::Ramp, Kind::Drain, Why::NotDelivered),
-    (Kind::Ramp, Kind::Drain, Why::Collapse),
-    (Kind::Ramp, Kind::Drain, Why::Marked),
-    (Kind::Drain, Kind::Cruise, Why::Drained),
-    (Kind::Drain, Kind::Drain, Why::BaseFell),
-    (Kind::Drain, Kind::Drain, Why::Collapse),
-    (Kind::Drain, Kind::Ramp, Why::QueuePassed),
-    (Kind::Drain, Kind::Ramp, Why::PathLonger),
-    (Kind::Drain, Kind::Cruise, Why::Ceiling),
-    (Kind::Drain, Kind::Compete, Why::Crowded),
-    (Kind::Drain, Kind::Compete, Why::ClaimRaised),
-    (Kind::Cruise, Kind::Cruise, Why::NextPhase),
-    (Kind::Cruise, Kind::Cruise, Why::Ceiling),
-    (Kind::Cruise, Kind::Drain, Why::DrainDue),
-    (Kind::Cruise, Kind::Drain, Why::BaseFell),
-    (Kind::Cruise, Kind::Drain, Why::Overloaded),
-    (Kind::Cruise, Kind::Drain, Why::Joined),
-    (Kind::Cruise, Kind::Drain, Why::Collapse),
-    (Kind::Cruise, Kind::Drain, Why::Marked),
-    (Kind::Cruise, Kind::Ramp, Why::StillRoom),
-    (Kind::Cruise, Kind::Ramp, Why::QueuePassed),
-    (Kind::Cruise, Kind::Ramp, Why::PathLonger),
+    (Kind::Start, Kind::Cruise, Why::Ceiling),
+    (Kind::Start, Kind::Cruise, Why::NotDelivered),
+    (Kind::Start, Kind::Cruise, Why::Collapse),
+    (Kind::Start, Kind::Cruise, Why::Marked),
+    (Kind::Cruise, Kind::Start, Why::QueuePassed),
+    (Kind::Cruise, Kind::Start, Why::StillRoom),
+    (Kind::Cruise, Kind::Start, Why::PathLonger),
+    (Kind::Cruise, Kind::Start, Why::SilenceOver),
     (Kind::Cruise, Kind::Compete, Why::Crowded),
     (Kind::Cruise, Kind::Compete, Why::ClaimRaised),
-    (Kind::Compete, Kind::Drain, Why::QueueOurs),
-    (Kind::Compete, Kind::Drain, Why::PathLonger),
-    (Kind::Compete, Kind::Drain, Why::ClaimChanged),
-    (Kind::Ramp, Kind::Ramp, Why::SilenceOver),
-    (Kind::Drain, Kind::Ramp, Why::SilenceOver),
-    (Kind::Cruise, Kind::Ramp, Why::SilenceOver),
-    (Kind::Compete, Kind::Ramp, Why::SilenceOver),
+    (Kind::Compete, Kind::Cruise, Why::QueueOurs),
+    (Kind::Compete, Kind::Cruise, Why::PathLonger),
+    (Kind::Compete, Kind::Cruise, Why::ClaimChanged),
     (Kind::Compete, Kind::Cruise, Why::Ceiling),
+    (Kind::Compete, Kind::Start, Why::SilenceOver),
 ];
 
-/// Whether the table has this transition.
+/// What begins another phase of the same state.
+pub(crate) const PHASES: &[(Kind, Why)] = &[
+    (Kind::Start, Why::TrainMeasured),
+    (Kind::Start, Why::JumpArrived),
+    (Kind::Start, Why::Delivered),
+    (Kind::Start, Why::SilenceOver),
+    (Kind::Cruise, Why::NextPhase),
+    (Kind::Cruise, Why::Ceiling),
+    (Kind::Cruise, Why::Drained),
+    (Kind::Cruise, Why::DrainDue),
+    (Kind::Cruise, Why::BaseFell),
+    (Kind::Cruise, Why::Overloaded),
+    (Kind::Cruise, Why::Joined),
+    (Kind::Cruise, Why::Collapse),
+    (Kind::Cruise, Why::Marked),
+];
+
+/// Whether the tables have this change.
 pub(crate) fn is_legal(from: Kind, to: Kind, why: Why) -> bool {
-    TRANSITIONS.contains(&(from, to, why))
+    if from == to { PHASES.contains(&(to, why)) } else { TRANSITIONS.contains(&(from, to, why)) }
 }

@@ -2,7 +2,7 @@
 
 use super::super::{AckSample, BurstSent, Priority};
 use super::Auto;
-use super::state::{State, Why};
+use super::state::{Start, State, Why};
 use crate::Rate;
 
 impl Auto {
@@ -32,18 +32,17 @@ impl Auto {
     /// Something was lost or marked before the train has come back: memory counts no more, and nothing
     /// leaves until then.
     pub(super) fn retreat(&mut self) {
-        if matches!(self.state, State::Train(_)) && self.memory.jump_rate().is_some() {
+        if matches!(self.state, State::Start(Start::Train(_))) && self.memory.jump_rate().is_some() {
             self.memory.forget();
             self.window = self.model.params.train_packets * self.model.packet_len;
         }
     }
 
     pub(super) fn on_train_ack(&mut self, ack: &AckSample) {
-        let State::Train(train) = &mut self.state else { return };
+        let State::Start(Start::Train(train)) = &mut self.state else { return };
         let first_ack = *train.first_ack.get_or_insert(ack.now);
         let waited = ack.now - first_ack >= self.model.latest_rtt.max(self.model.params.measure_min);
-        if let Some(sample) = ack.rate.filter(|sample| sample.packets >= self.model.params.train_slow_packets)
-        {
+        if let Some(sample) = ack.rate.filter(|sample| sample.packets >= self.model.params.few_packets) {
             // Stamps make a short slope look steeper than it is.
             let bytes = sample.rate.bytes_in(sample.span);
             train.steepest =
@@ -65,13 +64,13 @@ impl Auto {
         let (slope, passed) = self.memory.of_train(acked, ack.rate, p);
         let complete = waited || passed || acked >= p.train_packets || ack.bytes_in_flight == 0;
         let sample = slope.filter(|s| {
-            let slow = s.packets >= p.train_slow_packets && s.span >= p.train_slow_span;
+            let slow = s.packets >= p.few_packets && s.span >= p.train_slow_span;
             complete || slow || s.packets >= p.train_packets_min
         });
         // Where a short queue dropped some of the train, the slope over all that has arrived since spans the
         // gap as well, or the round trip until it was sent again: what arrived together counts.
         if (complete || sample.is_some())
-            && self.model.losses.lost() >= p.train_slow_packets as f64
+            && self.model.losses.lost() >= p.few_packets as f64
             && let Some(rate) =
                 steepest.filter(|steepest| sample.is_none_or(|sample| *steepest > sample.rate))
         {

@@ -101,11 +101,11 @@ impl BurstDetector {
     pub(crate) fn on_ack(&mut self, ack: &AckSample, path: &BurstPath, p: &Params) {
         let BurstPath { min_rtt, capacity, noise } = *path;
         self.began.get_or_insert(ack.now);
-        let packets = capacity.time_for(p.point_packets * u64::from(ack.packet_len));
+        let packets = capacity.time_for(p.few_packets * u64::from(ack.packet_len));
         self.trend.on_ack(
             ack.now,
             ack.latest_rtt,
-            (min_rtt / p.point_share).max(p.queue_min).max(packets).max(noise),
+            (min_rtt / p.passed_share / 2).max(p.queue_min).max(packets).max(noise),
         );
         let gone = min_rtt + noise + (min_rtt / p.passed_share).max(p.queue_min);
         if self.trend.rises_steeply(p) && self.trend.newest() >= gone {
@@ -119,7 +119,7 @@ impl BurstDetector {
             Some(rose) if ack.now - rose > p.passed_max => self.rose = None,
             _ => {}
         }
-        let old = |at: &Timestamp| ack.now - *at > p.passed_span;
+        let old = |at: &Timestamp| ack.now - *at > p.drain_cycle_min;
         if self.passed.len() > p.passed_count || self.passed.front().is_some_and(old) {
             self.passed.pop_front();
         }

@@ -109,7 +109,7 @@ impl Losses {
     /// may contradict it by more than chance.
     pub(crate) fn share(&self, p: &Params) -> f64 {
         let (newest, before) = (self.drained, self.unhindered);
-        let most = |count: Count| (count.lost + p.chance_packets) / count.all().max(1.0);
+        let most = |count: Count| (count.lost + p.few_packets as f64) / count.all().max(1.0);
         let all = Count { acked: newest.acked + before.acked / 2.0, lost: newest.lost + before.lost / 2.0 };
         let share = all.share().unwrap_or(0.0).min(most(newest)).min(p.loss_share_max);
         if before.all() >= 1.0 { share.min(most(before)) } else { share }
@@ -123,14 +123,14 @@ impl Losses {
     /// Whether these losses exceed what chance explains.
     pub(crate) fn exceeds(&self, count: Count, p: &Params) -> bool {
         let expected = p.chance_share * self.share(p) * count.all();
-        count.lost > expected + p.chance_sigmas * expected.sqrt() + p.chance_packets
+        count.lost > expected + p.sigmas * expected.sqrt() + p.few_packets as f64
     }
 
     /// Whether `lost` of `all` packets exceed what the path's own loss rate explains. A path that
     /// is not known to lose any explains none.
     pub(crate) fn beyond(&self, lost: f64, all: f64, p: &Params) -> bool {
         let expected = p.chance_share * self.share(p) * all;
-        lost > expected + p.chance_sigmas * expected.sqrt()
+        lost > expected + p.sigmas * expected.sqrt()
     }
 
     /// Whether the losses of the last round trip leave nothing to measure; true at most
@@ -141,7 +141,7 @@ impl Losses {
         }
         let turn = std::mem::take(&mut self.turn);
         self.turn_began = now;
-        turn.lost >= p.collapse_packets && turn.lost > p.collapse_share * turn.all()
+        turn.lost >= p.train_packets as f64 && turn.lost > p.collapse_share * turn.all()
     }
 }
 

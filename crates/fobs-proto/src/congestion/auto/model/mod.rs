@@ -158,6 +158,12 @@ impl Model {
         }
     }
 
+    /// The least window of the delivery rate: as many acks as show a queue must come in it.
+    pub(crate) fn noise_window(&self) -> Duration {
+        let p = &self.params;
+        self.noise.of(p.noise_deviations * f64::from(p.queue_acks))
+    }
+
     /// The newest delay in the queue: what is no longer on the way there is a queue of acks, and what is only
     /// longer by the two clocks is their drift.
     pub(crate) fn delay(&self) -> Duration {
@@ -245,7 +251,7 @@ impl Model {
         let (queue, target) = (self.standing(), self.queue_target());
         if queue > target / self.params.queue_busy {
             QueueLevel::Busy
-        } else if queue < target / self.params.queue_empty {
+        } else if queue < target / self.params.queue_busy.pow(2) {
             QueueLevel::Empty
         } else {
             QueueLevel::Short

@@ -73,13 +73,18 @@ params! {
     /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue; higher:
     /// queues grow longer.
     noise_deviations: f64 = 1.5, "deviations", 0.0..=20.0;
-    /// Deviations within which the least delay of a drain shows that no queue stood: what varied then was
-    /// noise. Higher: the queue of others reads as noise; lower: noise is not learnt.
-    noise_clear: f64 = 3.0, "deviations", 0.0..=100.0;
-    /// Acks over which a queue must stand where delays are noisy, at most for a round trip.
+    /// Acks over which a queue must stand where delays are noisy, at most for a round trip. The window of the
+    /// delivery rate spans the noise of as many.
     queue_acks: u32 = 8, "acks", 1..=1000;
-    /// Deviations of the delay that a window of the delivery rate spans at least.
-    rate_noise: f64 = 12.0, "deviations", 0.0..=100.0;
+    /// Standard deviations that chance explains, of lost packets and of a delay above no queue. Lower: chance
+    /// reads as congestion; higher: the queue of others reads as noise.
+    sigmas: f64 = 3.0, "sigmas", 0.0..=100.0;
+    /// Packets from which on a slope, a trend or a loss says something. Fewer: chance decides; more: slow
+    /// paths are known late.
+    few_packets: u64 = 4, "packets", 1..=1000;
+    /// The most of its rate that a flow withholds to see what follows: in a drain, and in the test of a
+    /// competition. Larger: more idle link.
+    withheld_max: f64 = 0.5, "share", 0.05..=0.95;
     /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides;
     /// longer: short paths are slow.
     measure_min: Duration = ms(10), "ms", 1..=1000;
@@ -96,8 +101,6 @@ params! {
     train_packets: u64 = crate::recovery::FIRST_TRAIN_PACKETS, "packets", 8..=1024;
     /// Packets of the train after whose arrival the estimate is used.
     train_packets_min: u64 = 48, "packets", 2..=1024;
-    /// Packets that suffice if they span `train_slow_span`.
-    train_slow_packets: u64 = 4, "packets", 2..=1024;
     /// Span that no stall of a busy host explains (15 ms seen in the laboratory). Shorter: stalls pass for
     /// slow paths.
     train_slow_span: Duration = ms(30), "ms", 1..=1000;
@@ -140,8 +143,8 @@ params! {
     /// Round-trip time divided by the target queue at `queue_window`.
     queue_share: u32 = 20, "1/RTT", 1..=1000;
     /// Least target, least length of a queue that has passed, and least distance of two points of a delay's
-    /// trend: above the 0.3 ms of noise of two hosts. Lower: noise reads as a queue; higher: more delay on
-    /// short paths.
+    /// trend: above the 0.3 ms of noise of two hosts. Each of the two ends may add as much. Lower: noise
+    /// reads as a queue; higher: more delay on short paths.
     queue_min: Duration = ms(2), "ms", 0.1..=1000;
     /// Window at which the target is one `queue_share`; it scales with the inverse root (Swift 2020 section
     /// 3.2), so shares converge.
@@ -165,10 +168,9 @@ params! {
     /// Longest target that `queue_packets` makes at a trickle. Longer: CUBIC's queue looks like our own at
     /// 0.1 Mbit/s.
     queue_packets_max: Duration = ms(100), "ms", 1..=10_000;
-    /// Queue above the target divided by this: the bottleneck never idled.
+    /// A queue above the target divided by this: the bottleneck never idled. Below that divided by it again
+    /// there is room; and a base delay that fell by more than a short queue divided by this held others'.
     queue_busy: u32 = 2, "1/target", 1..=100;
-    /// Queue below the target divided by this: there is room.
-    queue_empty: u32 = 4, "1/target", 1..=100;
     /// Least share of what the path gave before that targets are made for, and that capacity never falls
     /// below behind a queue. Lower: a flow pushed down to a trickle cannot come back.
     floor_share: f64 = 0.06, "share", 0.0..=0.5;
@@ -188,9 +190,6 @@ params! {
     window_gain: f64 = 2.0, "BDP", 1.0..=10.0;
     /// Window while bursts of cross traffic may come: they cost what is in flight in excess of the BDP.
     window_gain_bursts: f64 = 1.1, "BDP", 1.0..=10.0;
-    /// Delay that ends and acks add to the path's. Twice as much lets twice as much through a policer
-    /// before loss shows.
-    host_delay: Duration = ms(4), "ms", 0..=100;
 
     // Drain.
 
@@ -200,13 +199,8 @@ params! {
     /// Phases from drain to drain, if that is longer. Flows that share the path drain in step because all
     /// count alike.
     drain_cycle_phases: u32 = 6, "phases", 1..=100;
-    /// Largest reduction of a drain. Larger: more idle link.
-    drain_max: f64 = 0.50, "share", 0.01..=0.95;
     /// Least share of the path that a drain reckons with when it empties the queue of all.
     drain_share_min: f64 = 0.25, "share", 0.01..=1.0;
-    /// A base delay that fell by more than a short queue divided by this held others' queue: drain again.
-    /// Above two hosts' noise.
-    lower_share: u32 = 2, "1/queue", 1..=100;
     /// Queue drained then, as a multiple of that fall. Eight flows at 100 Mbit/s and 200 ms: Jain index
     /// 0.88 with 1, 0.95 with 2.
     deeper: f64 = 2.0, "ratio", 0.0..=10.0;
@@ -235,14 +229,8 @@ params! {
 
     /// Factor on the expected loss, which is a measurement itself. Lower: chance reads as congestion.
     chance_share: f64 = 1.25, "ratio", 1.0..=10.0;
-    /// Standard deviations above it that chance explains.
-    chance_sigmas: f64 = 3.0, "sigmas", 0.0..=10.0;
-    /// Packets above that.
-    chance_packets: f64 = 4.0, "packets", 0.0..=1000.0;
     /// Most loss that counts as the path's own: paths with 5% exist. Higher: congestion loss is compensated.
     loss_share_max: f64 = 0.10, "share", 0.0..=0.5;
-    /// Packets lost in one round trip that need no statistics, with `collapse_share`.
-    collapse_packets: f64 = 64.0, "packets", 1.0..=100_000.0;
     /// Share of a round trip's packets lost that needs no statistics: no usable path loses a third at random.
     collapse_share: f64 = 1.0 / 3.0, "share", 0.01..=1.0;
     /// Delivery below this share of the sending rate that confirms a collapse: the path has changed.
@@ -250,10 +238,6 @@ params! {
 
     // Bursts of cross traffic.
 
-    /// Distance of two points of the delay's trend: the round trip divided by this.
-    point_share: u32 = 32, "1/RTT", 1..=1000;
-    /// Least distance in packets, for slow paths.
-    point_packets: u64 = 4, "packets", 1..=1000;
     /// Least delay gained per time of a burst: `s / (1 + s)` where the queue grows by `s`; 0.5 for a burst
     /// at the link's rate. Lower: CUBIC's growth reads as a burst.
     steep_min: f64 = 0.35, "s/s", 0.01..=1.0;
@@ -261,11 +245,9 @@ params! {
     steep_max: f64 = 0.75, "s/s", 0.01..=10.0;
     /// A queue shorter than the round trip divided by this has passed.
     passed_share: u32 = 16, "1/RTT", 1..=1000;
-    /// Steep queues that passed within `passed_span` and are bursts. Flows that join every 2 s make two (8
-    /// flows, 6 seeds).
+    /// Steep queues that passed within a drain cycle's least time and are bursts. Flows that join every 2 s
+    /// make two (8 flows, 6 seeds).
     passed_count: usize = 3, "queues", 1..=100;
-    /// Time within which they count.
-    passed_span: Duration = ms(2000), "ms", 1..=600_000;
     /// A queue that stands for longer does not pass.
     passed_max: Duration = ms(1000), "ms", 1..=600_000;
     /// Time after the ramp in which one steep queue is enough. 128 MB at 1 Gbit/s waste 7.7% instead of
@@ -301,8 +283,6 @@ params! {
     test_every: Duration = ms(3000), "ms", 1..=600_000;
     /// Least round trips of that.
     test_rounds: u32 = 30, "RTT", 1..=10_000;
-    /// Share of the rate that a test withholds.
-    test_yields: f64 = 0.5, "share", 0.05..=0.95;
     /// Length of a test over what empties a self-induced queue.
     test_margin: f64 = 1.2, "ratio", 0.1..=10.0;
     /// Share of the queue left after a test below which it was self-induced; 0.4 is left with half of the

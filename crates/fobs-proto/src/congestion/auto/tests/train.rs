@@ -2,7 +2,7 @@
 
 use super::super::super::testing::{Acks, PACKET};
 use super::super::super::{AckSample, Adaptive, BurstSent, Claim, Controller, PathHistory};
-use super::super::state::{Kind, State};
+use super::super::state::{Start, State};
 use super::super::{Auto, Priority};
 use crate::recovery::RateSample;
 use crate::{Rate, Timestamp};
@@ -54,7 +54,7 @@ fn start(train: u64, recalled: Option<u64>) -> f64 {
     let mut acks = Acks::new(RTT);
     for _ in 0..100 {
         auto.on_ack(&acks.next(Duration::from_millis(1), rate(train)));
-        if auto.state.kind() != Kind::Train {
+        if auto.state() != "train" {
             break;
         }
     }
@@ -109,7 +109,7 @@ fn a_gap_in_a_train_that_lost_packets_is_no_slow_path() {
     let ms = Duration::from_millis(1);
     auto.on_ack(&sample(acks.next(STEP, rate(300)), 300, 40, ms * 2));
     auto.on_loss(&acks.losses(24));
-    assert_eq!(auto.state.kind(), Kind::Train, "not all of the train is accounted for");
+    assert_eq!(auto.state(), "train", "not all of the train is accounted for");
     // What was lost is sent again and arrives a round trip later.
     auto.on_ack(&sample(acks.next(RTT, rate(10)), 10, 56, RTT));
     assert!(mbit(&auto) > 250.0, "{} Mbit/s", mbit(&auto));
@@ -126,9 +126,9 @@ fn the_train_is_not_measured_by_what_follows_it() {
         AckSample { rate: Some(RateSample { rate: rate(mbit), span, packets }), ..ack }
     };
     auto.on_ack(&slow(acks.next(STEP * 4, rate(1000)), 2000, 33));
-    assert_eq!(auto.state.kind(), Kind::Train);
+    assert_eq!(auto.state(), "train");
     auto.on_ack(&slow(acks.next(STEP * 16, rate(1000)), 600, 170));
-    assert!(matches!(auto.state, State::Ramp(ramp) if ramp.step == 0));
+    assert!(matches!(auto.state, State::Start(Start::Ramp(ramp)) if ramp.step == 0));
     near(mbit(&auto), 1900.0);
 }
 
@@ -137,7 +137,7 @@ fn behind_a_jump_memory_outweighs_a_train_that_is_near_it() {
     for (train, expected) in [(600, 570.0), (750, 950.0), (1000, 950.0), (1300, 950.0), (2000, 1900.0)] {
         let mut auto = under_way(auto(history(1000, Some(RTT))));
         let mut acks = Acks::new(RTT);
-        while auto.state.kind() == Kind::Train {
+        while auto.state() == "train" {
             auto.on_ack(&acks.next(STEP, rate(train)));
         }
         near(mbit(&auto), expected);
@@ -161,7 +161,7 @@ fn a_train_below_the_jump_is_believed_until_the_jump_arrives() {
     let slow_train = || {
         let mut auto = under_way(auto(history(1000, Some(RTT))));
         let mut acks = Acks::new(RTT);
-        while auto.state.kind() == Kind::Train {
+        while auto.state() == "train" {
             auto.on_ack(&acks.next(STEP * 10, rate(100)));
         }
         near(mbit(&auto), 95.0);
