@@ -144,12 +144,17 @@ fn connections_fail_with_the_exit_codes_of_rsync() {
     }
     let case = Case::new("connections_fail_with_the_exit_codes_of_rsync");
     let place = Place::make(&case);
+    let key = case.path("key");
+    case.run(case.fobs(Side::Client).args(["keygen", "--out"]).arg(&key)).expect_success();
+    let identity = format!("--identity {}", key.display());
     let apart: Vec<_> = [
         (10, "fobs://127.0.0.1:9/m/ dst/", "rsync://127.0.0.1:9/m/ dst/"),
         (35, "--contimeout=1 fobs://10.77.0.200/m/ dst/", "--contimeout=1 rsync://10.77.0.200/m/ dst/"),
     ]
     .into_iter()
-    .filter_map(|(code, ours, theirs)| place.play(code, "", &format!("-a {ours}"), &format!("-a {theirs}")))
+    .filter_map(|(code, ours, theirs)| {
+        place.play(code, "", &format!("-a {identity} {ours}"), &format!("-a {theirs}"))
+    })
     .collect();
     assert!(apart.is_empty(), "{}", apart.join("\n"));
 }
