@@ -48,7 +48,7 @@ pub fn with_consent<T>(
         Err(error) if error.kind == ErrorKind::RemoteMissing => {
             if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
                 let message = format!("{}; --push-binary sends it there", error.message);
-                return Err(Error::new(error.kind, message));
+                return Err(error.reworded(message));
             }
             if !asked(&error.message, &mut io::stdin().lock(), &mut io::stderr()) {
                 return Err(error);

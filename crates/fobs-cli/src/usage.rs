@@ -5,13 +5,16 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::CommandFactory;
-use clap::error::ErrorKind as ClapKind;
-use fobs::{Error, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapKind};
+use fobs::{Error, ErrorKind, SyncEnd};
 
 use crate::args::Cli;
 use crate::{exit, output};
 
 mod tips;
+
+/// Options whose values name methods: rsync has an exit code of its own for one that it does not know.
+const METHODS: &[&str] = &["--iconv", "--checksum-choice", "--compress-choice"];
 
 /// Prints the requested help or the error; returns the exit code.
 pub fn report(error: &clap::Error) -> u8 {
@@ -26,20 +29,34 @@ pub fn report(error: &clap::Error) -> u8 {
             let _ = error.print();
             ErrorKind::Usage.exit_code()
         }
-        _ => refuse(&Error::new(ErrorKind::Usage, sentence(error))),
+        _ => refuse(&refusal(error)),
     }
+}
+
+/// The error that the parser's one is.
+pub fn refusal(error: &clap::Error) -> Error {
+    let refusal = Error::new(ErrorKind::Usage, sentence(error));
+    let option = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => option.split(' ').next().unwrap_or_default(),
+        _ => "",
+    };
+    let is_method = error.kind() == ClapKind::ValueValidation && METHODS.contains(&option);
+    if is_method { refusal.ends_sync(SyncEnd::Unsupported) } else { refusal }
 }
 
 /// Prints an error that is known before the command line is understood; returns the exit code.
 pub fn refuse(error: &Error) -> u8 {
     output::complain(error);
+    let is_sync = std::env::args_os().nth(1).is_some_and(|command| command == "sync");
+    let code: fn(&Error) -> u8 =
+        if is_sync { |error| error.sync_end().code() } else { |error| error.kind.exit_code() };
     if has_json(std::env::args_os()) {
         // A failure to write the line does not change the exit code.
-        let _ = output::json_failure(error);
+        let _ = output::json_failure(error, code);
     }
     // Likewise.
     let _ = std::io::stdout().flush();
-    error.kind.exit_code()
+    code(error)
 }
 
 /// Whether a command line that could not be parsed contains `--json`.

@@ -1,7 +1,7 @@
 //! The errors that end a session, as sentences with a next step.
 
 use fobs_channel::control::ControlWriter;
-use fobs_model::error::{Busy, Error, ErrorKind, Result};
+use fobs_model::error::{Busy, Error, ErrorKind, Result, SyncEnd};
 use fobs_model::message::Message;
 use fobs_model::text::printable;
 use fobs_proto::ChunkId;
@@ -75,6 +75,7 @@ impl PeerName {
                 "nothing came through between here and {peer} within {seconds} s, neither over UDP{udp} nor over a stream{why}: open UDP {ports} or TCP on the server and the firewalls between"
             ),
         )
+        .ends_sync(SyncEnd::Socket)
     }
 
     /// Only streams may carry data, and there has been none for this long.
@@ -90,6 +91,7 @@ impl PeerName {
                 "no stream to {peer} for {seconds} s{why}; check the network and the firewalls between, or let UDP carry the data with --transport auto"
             ),
         )
+        .ends_sync(SyncEnd::Socket)
     }
 
     fn udp_blocked(&self, waited: Duration) -> Error {
@@ -100,6 +102,7 @@ impl PeerName {
                 "no UDP datagram came through between here and {peer} within {seconds} s: open UDP {ports} on the server and the firewalls between, or choose other ports with --udp-ports A-B"
             ),
         )
+        .ends_sync(SyncEnd::Socket)
     }
 
     fn no_answer(&self, waited: Duration) -> Error {
@@ -175,6 +178,7 @@ pub(super) fn no_memory(error: std::io::Error) -> Error {
         ErrorKind::Internal,
         format!("no memory for a chunk buffer: {error}; free some memory and try again"),
     )
+    .ends_sync(SyncEnd::Memory)
 }
 
 /// The machine wants to send a packet of a chunk that is not held: a defect of ours.
@@ -209,17 +213,28 @@ pub(super) fn taken_over() -> Error {
     )
 }
 
-/// The error that an `abort` of the peer stands for.
-pub fn aborted(peer: &str, code: &str, message: &str) -> Error {
-    Error::new(ErrorKind::from_code(code), format!("{peer}: {}", printable(message, REASON_CHARS_MAX)))
+/// The error that an `abort` of the peer stands for; none for another message.
+pub fn aborted(peer: &str, message: &Message) -> Option<Error> {
+    let Message::Abort { code, message, sync, .. } = message else { return None };
+    let told = format!("{peer}: {}", printable(message, REASON_CHARS_MAX));
+    let error = Error::new(ErrorKind::from_code(code), told);
+    Some(match SyncEnd::named(sync) {
+        // A peer cannot say that a failure is none.
+        None | Some(SyncEnd::Done) => error,
+        Some(end) => error.ends_sync(end),
+    })
 }
 
-/// The error that an `abort` of a server stands for before it has granted anything.
-pub fn refused(peer: &str, code: &str, message: &str, busy: bool) -> Error {
+/// The error that an `abort` of a server stands for before it has granted anything; none for another message.
+pub fn refused(peer: &str, message: &Message) -> Option<Error> {
+    let Message::Abort { code, busy, .. } = message else { return None };
     match (busy, ErrorKind::from_code(code)) {
-        (false, _) => aborted(peer, code, message),
-        (true, ErrorKind::Destination) => aborted(peer, code, message).of_busy(Busy::Taken),
-        (true, _) => aborted(&format!("{peer} is busy"), code, message).of_busy(Busy::Full),
+        (false, _) => aborted(peer, message),
+        (true, ErrorKind::Destination) => aborted(peer, message).map(|error| error.of_busy(Busy::Taken)),
+        (true, _) => {
+            let error = aborted(&format!("{peer} is busy"), message)?.ends_sync(SyncEnd::Refused);
+            Some(error.of_busy(Busy::Full))
+        }
     }
 }
 
@@ -228,6 +243,7 @@ pub fn refused(peer: &str, code: &str, message: &str, busy: bool) -> Error {
 pub fn tell_abort(writer: &ControlWriter, error: &Error) {
     let busy = matches!(error.busy(), Some(Busy::Full | Busy::Taken));
     let (code, message) = (error.kind.code().to_owned(), printable(&error.message, REASON_CHARS_MAX));
+    let sync = error.own_sync_end().map_or_else(String::new, |end| end.row().1.to_owned());
     // As said: the channel may be what broke.
-    let _ = writer.post(&Message::Abort { code, message, busy });
+    let _ = writer.post(&Message::Abort { code, message, busy, sync });
 }

@@ -486,10 +486,9 @@ impl Receiving {
             ControlEvent::Message(Message::Way(change)) => self.reporter.there(Measured::Way(change)),
             ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::Finished(finished)) => self.finished = Some(finished),
-            ControlEvent::Message(Message::Abort { code, message, .. }) => {
-                return Err(aborted(&self.peer.name, &code, &message));
+            ControlEvent::Message(message) => {
+                aborted(&self.peer.name, &message).map_or(Ok(()), Err)?;
             }
-            ControlEvent::Message(_) => {}
             ControlEvent::Closed(error) => return Err(closed_early(error)),
         }
         Ok(())

@@ -412,10 +412,9 @@ impl Sending {
                 self.reporter.there(Measured::Receiver(*sample));
             }
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
-            ControlEvent::Message(Message::Abort { code, message, .. }) => {
-                return Err(aborted(&self.peer.name, &code, &message));
+            ControlEvent::Message(message) => {
+                aborted(&self.peer.name, &message).map_or(Ok(()), Err)?;
             }
-            ControlEvent::Message(_) => {}
             // A receiver whose path was slow has waited long enough for our last message.
             ControlEvent::Closed(_) if self.complete.is_some() => {}
             ControlEvent::Closed(error) => return Err(closed_early(error)),

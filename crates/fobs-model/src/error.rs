@@ -1,6 +1,10 @@
 //! Errors: a kind for programs, and one sentence for people that says what failed, why, and what to do.
 
+mod sync_end;
+
 use std::fmt;
+
+pub use sync_end::SyncEnd;
 
 /// The class of a failure. The command line maps it to the published exit code ([`ErrorKind::exit_code`]),
 /// chosen near rsync's.
@@ -152,6 +156,12 @@ impl ErrorKind {
     }
 }
 
+/// What a sentence gives as the reason. It follows the name, whose last quote is the last one before it: a
+/// name may hold any words.
+pub(crate) fn reason_of(message: &str) -> &str {
+    message.rfind("': ").map_or("", |at| &message[at + 3..])
+}
+
 /// An error: its kind and one sentence that says what failed, why, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -160,6 +170,7 @@ pub struct Error {
     /// One sentence for a person.
     pub message: String,
     busy: Option<Busy>,
+    sync_end: Option<SyncEnd>,
 }
 
 /// That there was no room for a connection or a copy: the same may succeed later.
@@ -181,14 +192,13 @@ impl Error {
 
     /// Makes an error of a kind with its sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), busy: None }
+        Error { kind, message: message.into(), busy: None, sync_end: None }
     }
 
     /// Whether it says that what was named is not there: neither that it cannot be looked at, nor that a disk
     /// or a limit is in the way. A server says so by the words of its C library, whose locale is never set.
     pub fn says_missing(&self) -> bool {
-        // The reason follows the name, whose last quote is the last one before it: a name may hold any words.
-        let reason = self.message.rfind("': ").map_or("", |at| &self.message[at + 3..]);
+        let reason = reason_of(&self.message);
         self.kind == ErrorKind::NoSource
             && (reason.starts_with("No such file or directory") || reason.starts_with("Not a directory"))
     }
@@ -201,6 +211,21 @@ impl Error {
     /// The same, as one of a host that was only busy.
     pub fn of_busy(self, busy: Busy) -> Error {
         Error { busy: Some(busy), ..self }
+    }
+
+    /// The same, which ends a sync so: its kind alone does not say what rsync's exit code would.
+    pub fn ends_sync(self, end: SyncEnd) -> Error {
+        Error { sync_end: Some(end), ..self }
+    }
+
+    /// How it ends a sync.
+    pub fn sync_end(&self) -> SyncEnd {
+        self.sync_end.unwrap_or(SyncEnd::of(self.kind))
+    }
+
+    /// Likewise, where it says more than its kind.
+    pub fn own_sync_end(&self) -> Option<SyncEnd> {
+        self.sync_end
     }
 
     /// The same with another sentence.

@@ -117,6 +117,14 @@ impl FileError {
     pub fn has_vanished(&self) -> bool {
         self.message.starts_with(FileError::VANISHED)
     }
+
+    /// Whether a device or a limit did not take what was to be written: more files will fail so.
+    pub fn device_failed(&self) -> bool {
+        const REASONS: &[&str] =
+            &["No space left on device", "Disk quota exceeded", "Input/output error", "File too large"];
+        let reason = crate::error::reason_of(&self.message);
+        self.message.starts_with("cannot write '") && REASONS.iter().any(|known| reason.starts_with(known))
+    }
 }
 
 /// A snapshot of a running transfer.

@@ -214,6 +214,9 @@ pub enum Message {
         /// Whether a server had no room: the same may succeed in some seconds.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         busy: bool,
+        /// How it ends a sync, where the code does not say that: a name of [`crate::error::SyncEnd`].
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        sync: String,
     },
     /// A message of a newer version; ignored.
     #[serde(other)]

@@ -118,7 +118,8 @@ fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Resu
     };
     let opened = match opened {
         Ok(directory) => Ok(Some(View::new(Arc::new(directory), name.map(<[u8]>::to_vec)))),
-        Err(Errno::NOENT) => Ok(None),
+        // Something else of that name has nothing in it either.
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(Errno::XDEV) => return Err(outside()),
         Err(errno) => Err(Error::new(ErrorKind::Destination, sentence("compare with", &path, errno))),
     };

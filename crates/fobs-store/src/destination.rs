@@ -14,7 +14,7 @@ use super::journal::is_interrupted;
 use super::source::SourceShape;
 use fobs_filter::path;
 use fobs_filter::path::show;
-use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 use fobs_model::name::ours::is_journal;
 use fobs_model::name::{Component, ComponentBuf};
 
@@ -74,7 +74,8 @@ pub(super) fn resolve(wanted: &Wanted<'_>) -> Result<Place> {
     };
     match at::may_write(directory) {
         Ok(()) => Ok(place),
-        Err(errno) => Err(refused(destination, errno)),
+        // rsync enters such a directory, and then fails with each file.
+        Err(errno) => Err(refused(destination, errno).ends_sync(SyncEnd::Partial)),
     }
 }
 
@@ -95,7 +96,7 @@ pub(super) fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
         let name = Component::new(&name).map_err(|bad| refused(destination, bad.into()))?;
         match at::make_directory(&directory, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(refused(destination, errno)),
+            Err(errno) => return Err(refused(destination, errno).ends_sync(SyncEnd::FileIo)),
         }
     }
     Ok(())
@@ -159,8 +160,13 @@ fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Plac
     if !needs_directory(destination, shape) {
         return split_place(base, destination);
     }
-    let Place::As { directory, name } = split_place(base, destination)? else {
-        return Err(refused(destination, Errno::NOENT));
+    // rsync's code for a directory that cannot be made; one that cannot be entered has another.
+    let unmade = |error: Error| match error.kind {
+        ErrorKind::Destination => error.ends_sync(SyncEnd::FileIo),
+        _ => error,
+    };
+    let Place::As { directory, name } = split_place(base, destination).map_err(unmade)? else {
+        return Err(unmade(refused(destination, Errno::NOENT)));
     };
     // Mode by the umask, as mkdir does: no record has the mode of this directory.
     let made = match at::make_directory(&directory, name.as_component(), Mode::from_raw_mode(0o777)) {
@@ -168,7 +174,7 @@ fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Plac
         Err(Errno::EXIST) => base.open_place(destination, HOLD_DIRECTORY).map(Place::Into),
         Err(errno) => Err(errno),
     };
-    made.map_err(|errno| refused(destination, errno))
+    made.map_err(|errno| unmade(refused(destination, errno)))
 }
 
 /// The parent directory, which must exist, and the last component.

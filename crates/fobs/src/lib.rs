@@ -108,7 +108,7 @@ pub use fobs_explain as explain;
 pub use fobs_explain::{Explanation, Recorder};
 pub use fobs_filter as filter;
 pub use fobs_model::cancel::CancelToken;
-pub use fobs_model::error::{Error, ErrorKind, Result};
+pub use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 pub use fobs_model::event::{
     EntryFacts, Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary,
 };

@@ -379,7 +379,7 @@ pub fn hello_within(channel: &mut ControlChannel, limit: Option<Duration>) -> Re
                 theirs.protocol,
             );
             let code = ErrorKind::Protocol.code().to_owned();
-            let abort = Message::Abort { code, message: why.clone(), busy: false };
+            let abort = Message::Abort { code, message: why.clone(), busy: false, sync: String::new() };
             // The session is over whether or not the peer receives the reason.
             let _ = channel.writer.send(&abort);
             problem(ErrorKind::Protocol, why)

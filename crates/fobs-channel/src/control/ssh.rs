@@ -36,7 +36,7 @@ use self::words::Keep;
 use super::timed::{ReadDeadline, TimedReader};
 use super::{ControlChannel, Peer};
 use fobs_model::cancel::CancelToken;
-use fobs_model::error::{Busy, Error, ErrorKind, Result};
+use fobs_model::error::{Busy, Error, ErrorKind, Result, SyncEnd};
 use fobs_model::message::Hello;
 use fobs_model::options::{Carrier, Remote, ShellGrammar, SshWords, TransferOptions};
 use fobs_model::text::{printable, show};
@@ -145,7 +145,7 @@ impl Started {
                     "cannot run {}: {error}; install the OpenSSH client, or name the program to use",
                     program(options).display()
                 );
-                Error::new(ErrorKind::Ssh, message)
+                Error::new(ErrorKind::Ssh, message).ends_sync(SyncEnd::RemoteShell)
             })?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both were asked to be pipes");
@@ -270,8 +270,9 @@ impl SshProcess {
         if said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
             return error;
         }
-        let told = Error::new(error.kind, format!("{}; ssh said: {said}", error.message));
-        if error.kind == ErrorKind::Ssh && DROPPED.iter().any(|words| said.contains(words)) {
+        let message = format!("{}; ssh said: {said}", error.message);
+        let told = error.reworded(message);
+        if told.kind == ErrorKind::Ssh && DROPPED.iter().any(|words| said.contains(words)) {
             told.of_busy(Busy::Closed)
         } else {
             told
@@ -348,7 +349,8 @@ fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: Fi
                 "the command {fobs_path:?} on {host} ended with status {code} before it said a word; \
                  try: ssh {host} {fobs_path} --version"
             ),
-        ),
+        )
+        .map(|error| error.ends_sync(SyncEnd::Stream)),
         (None, FirstWords::None) => {
             let signal = status?.signal()?;
             error(

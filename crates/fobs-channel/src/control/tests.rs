@@ -45,7 +45,12 @@ fn a_refusal_in_place_of_a_hello_is_quoted() {
     let (mut left, right) = pair();
     right
         .writer
-        .send(&Message::Abort { code: "denied".to_owned(), message: "not you".to_owned(), busy: false })
+        .send(&Message::Abort {
+            code: "denied".to_owned(),
+            message: "not you".to_owned(),
+            busy: false,
+            sync: String::new(),
+        })
         .unwrap();
     right.writer.close();
     let error = hello(&mut left).unwrap_err();

@@ -25,7 +25,7 @@ pub fn run(args: &DoctorArgs) -> u8 {
             output::complain(&error);
             if args.json {
                 // A failure to write the line does not change the exit code.
-                let _ = output::json_failure(&error);
+                let _ = output::json_failure(&error, |error| error.kind.exit_code());
             }
             error.kind.exit_code()
         }

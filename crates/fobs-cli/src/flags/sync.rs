@@ -7,7 +7,7 @@ mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fobs::options::sync::{RunAs, SyncOptions};
 use fobs::{NameCharsets, Preserve, SymbolicLinks, Unkept};
@@ -70,6 +70,8 @@ pub struct SyncWords {
     pub drops_devices: bool,
     /// `--stop-after`, `--stop-at`: when the run ends.
     pub stop_at: Option<SystemTime>,
+    /// `--contimeout`
+    pub connect_within: Option<Duration>,
     pub progress: bool,
     /// `--no-inc-recursive`
     pub whole_list: bool,
@@ -128,6 +130,7 @@ impl Default for SyncWords {
             copy_as: None,
             drops_devices: false,
             stop_at: None,
+            connect_within: None,
             progress: false,
             whole_list: false,
             is_live: false,

@@ -68,7 +68,6 @@ pub const TAKEN: &[Row] = &[
     read("compress-threads", "data is compressed by the thread that reads it", |_, text| number(text))
         .also(&["zt"]),
     read("skip-compress", "what does not become smaller is not compressed", |_, _| Ok(())),
-    read("contimeout", "it is about rsync's own daemon", |_, text| number(text)),
     read("sockopts", "it is about rsync's own daemon", |_, _| Ok(())),
     read("debug", "there is nothing of rsync to see inside", |it, text| it.program.told.read_debug(text)),
 ];

@@ -144,7 +144,9 @@ fn kept_lines(after_help: &str) -> Roff {
 fn exit_status(command: &Command) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    for (code, meaning) in exit::codes() {
+    let of_sync = name(command) == "fobs-sync";
+    let rows: Vec<_> = if of_sync { crate::sync::exit::codes().collect() } else { exit::codes().collect() };
+    for (code, meaning) in rows {
         term(&mut roff, &code.to_string(), meaning);
     }
     if name(command) == "fobs-explain" {

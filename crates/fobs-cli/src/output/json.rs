@@ -20,6 +20,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Reports events as JSON lines.
 pub struct Json<W> {
     state: Mutex<JsonWriter<W>>,
+    exit_code: fn(&Error) -> u8,
 }
 
 struct JsonWriter<W> {
@@ -39,7 +40,13 @@ enum Stage {
 impl<W: Write> Json<W> {
     /// Writes to `out`, line by line.
     pub fn new(out: W) -> Json<W> {
-        Json { state: Mutex::new(JsonWriter { out, last_progress: None, stage: Stage::Open }) }
+        let state = Mutex::new(JsonWriter { out, last_progress: None, stage: Stage::Open });
+        Json { state, exit_code: |error| error.kind.exit_code() }
+    }
+
+    /// Likewise, of a command whose failures have other exit codes.
+    pub fn with_codes(self, exit_code: fn(&Error) -> u8) -> Json<W> {
+        Json { exit_code, ..self }
     }
 
     /// What was written.
@@ -106,8 +113,8 @@ impl<W: Write + Send> Reporter for Json<W> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.write(match outcome {
             Ok(summary) => Line::Done { summary, explain: why },
-            Err(Error { kind, message, .. }) => {
-                Line::Failed { code: kind.code(), message, exit_code: kind.exit_code() }
+            Err(error @ Error { kind, message, .. }) => {
+                Line::Failed { code: kind.code(), message, exit_code: (self.exit_code)(error) }
             }
         });
         match std::mem::replace(&mut state.stage, Stage::Closed) {

@@ -42,7 +42,7 @@ pub trait Reporter: EventSink {
 /// per second.
 pub fn of_copy(said: &ProgramWords, name: &[u8], limit: Option<u64>) -> Arc<dyn Reporter> {
     if said.json {
-        return of_json();
+        return of_json(|error| error.kind.exit_code());
     }
     let detail = match (said.quiet, said.verbose) {
         (true, _) => Detail::Errors,
@@ -55,9 +55,9 @@ pub fn of_copy(said: &ProgramWords, name: &[u8], limit: Option<u64>) -> Arc<dyn 
     Arc::new(Person::new(io::stderr(), detail, bar).limited(limit).stepwise(steps))
 }
 
-/// The reporter of `--json`.
-pub fn of_json() -> Arc<dyn Reporter> {
-    Arc::new(Json::new(io::stdout()))
+/// The reporter of `--json`, of a command whose failures have these exit codes.
+pub fn of_json(code: fn(&Error) -> u8) -> Arc<dyn Reporter> {
+    Arc::new(Json::new(io::stdout()).with_codes(code))
 }
 
 /// The sink of a command that shows notices only, each as a line on standard error.
@@ -117,8 +117,8 @@ pub fn json_of(calls: impl FnOnce(&Json<Vec<u8>>)) -> String {
 ///
 /// # Errors
 /// As [`Reporter::finish`].
-pub fn json_failure(error: &Error) -> fobs::Result<()> {
-    Json::new(io::stdout()).finish(&Err(error.clone()), None)
+pub fn json_failure(error: &Error, code: fn(&Error) -> u8) -> fobs::Result<()> {
+    Json::new(io::stdout()).with_codes(code).finish(&Err(error.clone()), None)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `fobs sync`: runs a sync and prints what changes, as rsync does.
 
 mod charset;
+pub mod exit;
 mod figures;
 mod format;
 mod log;
@@ -21,12 +22,12 @@ use std::sync::Arc;
 use fobs::options::flag::CommandName;
 use fobs::options::sync::{RunAs, SyncOptions};
 use fobs::options::{Carrier, Location, Remote, ShellGrammar, TransferOptions, Transport};
-use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, Transfer};
+use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, SyncEnd, Transfer};
 
 use crate::args::sync::SyncArgs;
 use crate::explain::{Meanwhile, Recording};
 use crate::flags::words::remote_shell;
-use crate::output::{Reporter, exit_code};
+use crate::output::Reporter;
 use crate::{ctl, here, live, location, push, resolve, signals};
 use output::Lines;
 use stop::Stop;
@@ -36,8 +37,11 @@ pub fn run(args: &SyncArgs) -> u8 {
     if let Some(help) = args.chosen.program.told.help() {
         return show(&help);
     }
-    let reporter: Arc<dyn Reporter> =
-        if args.chosen.program.json { crate::output::of_json() } else { Arc::new(Lines::new(args)) };
+    let reporter: Arc<dyn Reporter> = if args.chosen.program.json {
+        crate::output::of_json(|error| error.sync_end().code())
+    } else {
+        Arc::new(Lines::new(args))
+    };
     let explains = args.chosen.program.explain;
     let meanwhile = if explains { Meanwhile::Explain } else { Meanwhile::Silent };
     let recording = Arc::new(Recording::new(reporter.clone(), meanwhile));
@@ -63,9 +67,9 @@ pub fn run(args: &SyncArgs) -> u8 {
     if let Some(error) = outcome.as_ref().err().or(reported.as_ref().err()) {
         crate::output::complain(error);
     }
-    match (exit_code(&outcome), reported) {
-        (0, Err(error)) => error.kind.exit_code(),
-        (code, _) => code,
+    match (exit::end_of(&outcome), reported) {
+        (SyncEnd::Done, Err(_)) => SyncEnd::Diagnostics.code(),
+        (end, _) => end.code(),
     }
 }
 
@@ -77,7 +81,7 @@ fn show(text: &str) -> u8 {
         Err(error) => {
             let error = Error::new(ErrorKind::FileIo, format!("cannot write to standard output: {error}"));
             crate::output::complain(&error);
-            error.kind.exit_code()
+            SyncEnd::Diagnostics.code()
         }
     }
 }
@@ -122,8 +126,9 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
     resolve::refuse_mistyped(&args.paths)?;
     let (mut sync, below) = options::resolve(args)?;
     let (words, mut destination) = ends(args)?;
-    let mut sources = words.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
+    let mut sources = sources_of(words)?;
     let mut options = resolve::transfer(&args.chosen)?;
+    options.opening = args.chosen.sync.connect_within.or(options.opening);
     let is_here = sources.iter().chain([&destination]).all(|place| matches!(place, Location::Local(_)));
     if !is_here {
         location::check_pair(&sources, &destination)?;
@@ -174,6 +179,22 @@ fn ends(args: &SyncArgs) -> Result<(&[OsString], Location)> {
         [sources @ .., destination] if !is_alone => Ok((sources, location::parse(destination)?)),
         _ => Err(usage("a sync needs a source and a destination, as in fobs sync -a data/ host:data")),
     }
+}
+
+/// The sources; one that begins with a colon is on the host of the first, as in `rsync host:a :b here/`.
+fn sources_of(words: &[OsString]) -> Result<Vec<Location>> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut sources: Vec<Location> = Vec::new();
+    for word in words {
+        let source = match (sources.first(), word.as_bytes().strip_prefix(b":")) {
+            (Some(Location::Remote(first)), Some(path)) => {
+                Location::Remote(Remote { path: path.to_vec(), ..first.clone() })
+            }
+            _ => location::parse(word)?,
+        };
+        sources.push(source);
+    }
+    Ok(sources)
 }
 
 /// Whether entries are listed and nothing else: as asked for, or because no destination is given.

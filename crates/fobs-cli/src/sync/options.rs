@@ -10,7 +10,7 @@ use fobs::filter::{Action, Filter, FilterError, Separator};
 use fobs::options::sync::{
     BASES_MAX, BasisUse, Compare, Delete, DeleteWhen, Delta, Enter, Present, Renames, SyncOptions, SyncRules,
 };
-use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
+use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result, SyncEnd};
 
 use super::charset;
 use super::wording::{Wording, drops_devices, is_push};
@@ -239,19 +239,23 @@ fn filter(given: &SyncWords) -> Result<Filter> {
     let mut filter = Filter::new(separator(given), given.delete_excluded);
     for (option, word) in &given.rules {
         let word = &*charset::there(given.charsets.as_ref(), word.as_bytes())?;
+        let mut unread = false;
         let added = match option {
             // The two that stand for more.
             RuleOption::Filter if word == b":C" => add_plain(&mut filter, CVS_FILES),
             RuleOption::Filter if word == b"-C" => {
                 cvs_names().try_for_each(|rule| add_plain(&mut filter, &rule))
             }
-            RuleOption::Filter => filter.add_rule(word, &mut |name| read(Path::new(OsStr::from_bytes(name)))),
+            RuleOption::Filter => filter.add_rule(word, &mut |name| {
+                read(Path::new(OsStr::from_bytes(name))).inspect_err(|_| unread = true)
+            }),
             RuleOption::Exclude => filter.add_pattern(Action::Exclude, word),
             RuleOption::Include => filter.add_pattern(Action::Include, word),
             RuleOption::ExcludeFrom => filter.add_patterns(Action::Exclude, &patterns(given, word)?),
             RuleOption::IncludeFrom => filter.add_patterns(Action::Include, &patterns(given, word)?),
         };
-        added.map_err(|why| usage(why.to_string()))?;
+        let refused = |why: FilterError| usage(why.to_string());
+        added.map_err(|why| if unread { refused(why).ends_sync(SyncEnd::FileIo) } else { refused(why) })?;
     }
     if given.cvs_exclude {
         cvs_rules(&mut filter)?;
@@ -262,7 +266,9 @@ fn filter(given: &SyncWords) -> Result<Filter> {
 
 /// The patterns of a file, as the other host writes names.
 fn patterns(given: &SyncWords, file: &[u8]) -> Result<Vec<u8>> {
-    charset::there(given.charsets.as_ref(), &named(file)?).map(Cow::into_owned)
+    // As rsync, for which a list of names that cannot be read is a mistake of the line.
+    let text = named(file).map_err(|error| error.ends_sync(SyncEnd::FileIo))?;
+    charset::there(given.charsets.as_ref(), &text).map(Cow::into_owned)
 }
 
 /// The directory, in each of the destination, of unfinished files. One with a path stays unused.

@@ -51,6 +51,7 @@ mod small_paths;
 mod streams;
 mod sync;
 mod sync_attributes;
+mod sync_codes;
 mod sync_deltas;
 mod sync_hosts;
 mod sync_keeps;

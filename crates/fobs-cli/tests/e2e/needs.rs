@@ -29,6 +29,8 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_blocked_udp_path_is_named_within_seconds_over_ssh", &[Need::Root, Need::Iptables]),
     ("where_udp_is_blocked_a_copy_goes_over_tcp", &[Need::Root, Need::Iptables]),
     ("where_only_ssh_is_open_a_copy_goes_through_it", &[Need::Root, Need::Iptables]),
+    ("connections_fail_with_the_exit_codes_of_rsync", &[Need::Root]),
+    ("a_full_device_ends_a_sync_as_rsync", &[Need::Root]),
     ("the_commands_of_the_readme_work", &[Need::Root]),
     ("the_commands_of_the_guide_work", &[Need::Root]),
     ("the_commands_of_the_other_documents_work", &[Need::Root]),

@@ -255,7 +255,7 @@ fn files_are_written_in_another_file_system_and_come_whole() {
     }
     assert_eq!(fs::read_dir(memory.path()).expect("ours").count(), 0);
     assert_eq!(fs::read_dir(target.join("tmp")).expect("ours").count(), 0);
-    let done = bench.fobs(&words("-a -Tnone"), &[&from], &to).expect_code(4);
+    let done = bench.fobs(&words("-a -Tnone"), &[&from], &to).expect_code(1);
     assert!(done.stderr.contains("--temp-dir"), "{}", done.stderr);
 }
 

@@ -330,7 +330,7 @@ fn a_letter_for_figures_is_help_only_alone() {
     assert!(help.stdout.starts_with(b"Bring a tree"), "{}", help.said());
     assert_eq!(help.stdout, run(&["-h"]).stdout);
     for words in [&["-avh", "none"][..], &["-h", "none"], &["-hh", "none", "b"]] {
-        let done = run(words).expect_code(3);
+        let done = run(words).expect_code(23);
         assert!(done.stdout.is_empty() && done.stderr.contains("'none'"), "{words:?}: {}", done.said());
     }
 }

@@ -141,7 +141,8 @@ fn a_server_without_streams_is_asked_for_none() {
                     other => assert!(refused, "{transport}: {other:?}"),
                 }
                 let (code, message) = ("denied".to_owned(), "that was all".to_owned());
-                let _ = channel.writer.send(&Message::Abort { code, message, busy: false });
+                let _ =
+                    channel.writer.send(&Message::Abort { code, message, busy: false, sync: String::new() });
                 hear_abort(&mut channel);
             });
             if refused {
@@ -286,7 +287,7 @@ fn reasons_of_a_server_are_shown_without_its_tricks() {
     for (code, kind) in kinds {
         let script = asked(move |channel| {
             let message = format!("\u{1b}[2Jno\nentry {}", "x".repeat(100_000));
-            let abort = Message::Abort { code: code.to_owned(), message, busy: false };
+            let abort = Message::Abort { code: code.to_owned(), message, busy: false, sync: String::new() };
             channel.writer.send(&abort).unwrap();
         });
         expect(copy_from(Way::Pull, script), kind, "[2Jnoentry xxx");

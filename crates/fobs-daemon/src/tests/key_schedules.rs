@@ -215,7 +215,7 @@ fn server_with(alpn: &'static [&'static [u8]], features: &'static [&'static str]
         // With the first schedule the client keeps what streams need.
         assert_eq!(needle.count() > 0, schedule == KeySchedule::First, "what is left of the secret");
         let (code, message) = ("denied".to_owned(), "that was all".to_owned());
-        channel.writer.send(&Message::Abort { code, message, busy: false }).unwrap();
+        channel.writer.send(&Message::Abort { code, message, busy: false, sync: String::new() }).unwrap();
         while let Ok(Some(_)) = channel.reader.recv() {}
     });
     let transfer = push_over_tls(&path("file"), port);

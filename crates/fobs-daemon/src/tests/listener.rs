@@ -119,7 +119,10 @@ fn messages_out_of_turn_end_a_session_with_a_reason() {
     // Whatever a client sends as its reason is one line of the log.
     let channel = call(&served);
     let message = "over\nand\u{1b}[2J out".to_owned();
-    channel.writer.send(&Message::Abort { code: "interrupted".to_owned(), message, busy: false }).unwrap();
+    channel
+        .writer
+        .send(&Message::Abort { code: "interrupted".to_owned(), message, busy: false, sync: String::new() })
+        .unwrap();
     let line = served.wait_for_notice(|line| line.contains("interrupted"));
     assert!(!line.contains(char::is_control), "{line:?}");
 }

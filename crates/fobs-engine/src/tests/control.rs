@@ -24,6 +24,7 @@ fn an_abort_ends_both_sides_and_leaves_nothing() {
                 code: "file_io".to_owned(),
                 message: "the disk\u{1b}[2J is\n on fire".to_owned(),
                 busy: false,
+                sync: String::new(),
             };
             session.control.say(to, &abort);
             let sentences = session.expect_failure(ErrorKind::FileIo);
@@ -39,7 +40,10 @@ fn an_abort_ends_both_sides_and_leaves_nothing() {
 fn an_abort_of_a_newer_peer_is_understood_as_far_as_can_be() {
     let (world, session) = in_the_middle(End::Sender);
     let message = "the moon is in the wrong phase".to_owned();
-    session.control.say(End::Receiver, &Message::Abort { code: "lunar".to_owned(), message, busy: false });
+    session.control.say(
+        End::Receiver,
+        &Message::Abort { code: "lunar".to_owned(), message, busy: false, sync: String::new() },
+    );
     let sentences = session.expect_failure(ErrorKind::Protocol);
     assert!(sentences.iter().all(|sentence| sentence.contains("wrong phase")), "{sentences:?}");
     world.expect_nothing();
@@ -129,7 +133,12 @@ fn a_flood_of_failures_is_heard_out_and_kept_within_bounds() {
     }
     session.control.say(
         End::Sender,
-        &Message::Abort { code: "interrupted".to_owned(), message: "over".to_owned(), busy: false },
+        &Message::Abort {
+            code: "interrupted".to_owned(),
+            message: "over".to_owned(),
+            busy: false,
+            sync: String::new(),
+        },
     );
     session.expect_failure(ErrorKind::Interrupted);
     let errors = reported.errors();
@@ -148,7 +157,12 @@ fn a_flood_of_long_failures_is_kept_within_its_bytes() {
         let failed = Message::Failed { path: Bytes(path.into_bytes()), reason: "why ".repeat(200) };
         session.control.say(End::Sender, &failed);
     }
-    let over = Message::Abort { code: "interrupted".to_owned(), message: "over".to_owned(), busy: false };
+    let over = Message::Abort {
+        code: "interrupted".to_owned(),
+        message: "over".to_owned(),
+        busy: false,
+        sync: String::new(),
+    };
     session.control.say(End::Sender, &over);
     session.expect_failure(ErrorKind::Interrupted);
     let errors = reported.errors();

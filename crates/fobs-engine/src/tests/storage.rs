@@ -124,7 +124,12 @@ fn an_output_that_stalls_holds_nobody_back_from_ending() {
     has_begun.recv().unwrap();
     // Time for all other chunks to arrive and wait.
     std::thread::sleep(SETTLING);
-    let abort = Message::Abort { code: "timeout".to_owned(), message: "no patience".to_owned(), busy: false };
+    let abort = Message::Abort {
+        code: "timeout".to_owned(),
+        message: "no patience".to_owned(),
+        busy: false,
+        sync: String::new(),
+    };
     session.control.say(End::Receiver, &abort);
     // Both end while the output still stalls.
     session.expect_failure(ErrorKind::Timeout);

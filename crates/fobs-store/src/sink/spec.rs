@@ -16,7 +16,7 @@ use crate::temporary::Names;
 use crate::walk::name_in_transfer;
 use fobs_filter::path;
 use fobs_model::budget::MemoryBudget;
-use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 use fobs_model::event::{FileError, OtherEntries};
 use fobs_model::options::{Privileges, Stamps, Terms};
 
@@ -115,7 +115,8 @@ impl SinkSpec {
         let Some(directory) = &self.temp_dir else { return Ok(None) };
         let path = place_of(&self.base, self.into(name), directory, "--temp-dir")?;
         let opened = self.base.open_place(&path, HOLD_DIRECTORY).map_err(|errno| {
-            Error::new(ErrorKind::Destination, sentence("use for --temp-dir", &path, errno))
+            let why = sentence("use for --temp-dir", &path, errno);
+            Error::new(ErrorKind::Destination, why).ends_sync(SyncEnd::Usage)
         })?;
         Ok(Some((Arc::new(opened), path)))
     }

@@ -107,10 +107,7 @@ impl Client<'_> {
             match hearing.next_told(events_of_copy.as_ref()).map_err(|error| cancel.explain(error))? {
                 Some(Message::Complete(complete)) => break complete,
                 Some(Message::Failed { path, reason }) => reporter.failed_there(path.0, &reason),
-                Some(Message::Abort { code, message, busy }) => {
-                    return Err(refused(&peer, &code, &message, busy));
-                }
-                Some(_) => return Err(out_of_turn(&peer)),
+                Some(other) => return Err(refused(&peer, &other).unwrap_or_else(|| out_of_turn(&peer))),
                 None => return Err(cancel.explain(hung_up(&peer))),
             }
         };

@@ -112,10 +112,10 @@ impl Line {
                             return Ok(found);
                         }
                     }
-                    Some(Message::Abort { code, message, busy }) => {
-                        return Err(refused(&peer, &code, &message, busy));
-                    }
-                    Some(_) => {
+                    Some(other) => {
+                        if let Some(refusal) = refused(&peer, &other) {
+                            return Err(refusal);
+                        }
                         let message = format!("{peer} answered out of turn; install the same version there");
                         return Err(Error::new(ErrorKind::Protocol, message));
                     }

@@ -196,10 +196,10 @@ impl Client<'_> {
                     return Ok((examined, accept));
                 }
                 // The reason explains more than a failed write.
-                Some(Message::Abort { code, message, busy }) => {
-                    return Err(fobs_engine::refused(&peer, &code, &message, busy));
-                }
-                Some(_) => {
+                Some(other) => {
+                    if let Some(refusal) = fobs_engine::refused(&peer, &other) {
+                        return Err(refusal);
+                    }
                     let what = "answered out of turn; install the same version on both sides";
                     return broken(ErrorKind::Protocol, what);
                 }

@@ -87,10 +87,8 @@ impl Client<'_> {
         let peer = &self.channel.peer.description;
         let expanded: Vec<Vec<u8>> = match answer {
             Some(Message::Expanded { paths }) => paths.into_iter().map(|path| path.0).collect(),
-            Some(Message::Abort { code, message, busy }) => {
-                return Err(refused(peer, &code, &message, busy));
-            }
-            _ => return Err(out_of_turn(peer)),
+            Some(other) => return Err(refused(peer, &other).unwrap_or_else(|| out_of_turn(peer))),
+            None => return Err(out_of_turn(peer)),
         };
         let is_expected = |path: &Vec<u8>| paths.iter().any(|pattern| may_stand_for(pattern, path));
         if expanded.is_empty() || !expanded.iter().all(is_expected) {
@@ -131,8 +129,8 @@ impl Client<'_> {
         drop(hearing);
         let peer = &self.channel.peer.description;
         let answer = match (heard, sent) {
-            (Ok(Some(Message::Abort { code, message, busy })), _) => {
-                return Err(refused(peer, &code, &message, busy));
+            (Ok(Some(message @ Message::Abort { .. })), sent) => {
+                return Err(refused(peer, &message).or(sent.err()).unwrap_or_else(|| out_of_turn(peer)));
             }
             (_, Err(error)) => return Err(error),
             (answer, Ok(())) => answer?,

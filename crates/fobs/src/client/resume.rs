@@ -120,7 +120,8 @@ pub(super) fn advise(error: Error, options: &TransferOptions, reporter: &Reporte
         }
         _ => return error,
     };
-    Error::new(error.kind, error.message + &advice)
+    let message = format!("{}{advice}", error.message);
+    error.reworded(message)
 }
 
 /// Bytes for people: `3.2 GB`.

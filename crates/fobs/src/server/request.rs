@@ -68,14 +68,10 @@ pub(super) fn hear_request(
             channel.set_read_deadline(None);
             return Ok(Heard::Files(Box::new(request)));
         }
-        Some(Message::Abort { code, message, .. }) => {
-            return Err(fobs_engine::aborted(&channel.peer.description, &code, &message));
-        }
-        Some(_) => {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "the client spoke out of turn; install the same version on both sides",
-            ));
+        Some(other) => {
+            let aborted = fobs_engine::aborted(&channel.peer.description, &other);
+            let why = "the client spoke out of turn; install the same version on both sides";
+            return Err(aborted.unwrap_or(Error::new(ErrorKind::Protocol, why)));
         }
         None => {
             return Err(Error::new(

@@ -209,7 +209,12 @@ fn any_json(depth: u32) -> impl Strategy<Value = serde_json::Value> {
 
 #[test]
 fn a_message_too_large_is_not_sent() {
-    let message = Message::Abort { code: String::new(), message: "x".repeat(FRAME_BYTES_MAX), busy: false };
+    let message = Message::Abort {
+        code: String::new(),
+        message: "x".repeat(FRAME_BYTES_MAX),
+        busy: false,
+        sync: String::new(),
+    };
     assert_eq!(encode(&message).unwrap_err().kind, ErrorKind::Usage);
 }
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{Dialed, is_timeout};
 use fobs_model::cancel::CancelToken;
-use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 use fobs_model::options::AddressFamily;
 use fobs_sys::confine::{Errand, outside};
 
@@ -36,8 +36,10 @@ pub(super) fn connect_tcp(dialed: &Dialed<'_>, cancel: &CancelToken) -> Result<T
         _ => (CONNECT_WAIT, ErrorKind::Connect),
     };
     let deadline = Instant::now() + wait;
-    let cannot =
-        |why: String| Error::new(ErrorKind::Connect, format!("cannot connect to {host} port {port}: {why}"));
+    let cannot = |why: String| {
+        Error::new(ErrorKind::Connect, format!("cannot connect to {host} port {port}: {why}"))
+            .ends_sync(SyncEnd::Socket)
+    };
     let name = host.to_owned();
     let resolved =
         outside(Errand::Fetch, move || (name.as_str(), port).to_socket_addrs()).map_err(|error| {
@@ -68,7 +70,7 @@ pub(super) fn connect_tcp(dialed: &Dialed<'_>, cancel: &CancelToken) -> Result<T
                 "no answer within {} s; check that the host is up and that no firewall stands before TCP port {port}",
                 wait.as_secs_f64()
             );
-            return Err(Error::new(silent, cannot(why).message));
+            return Err(Error::new(silent, cannot(why).message).ends_sync(SyncEnd::ConnectTimeout));
         }
         Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             "nothing listens there; check the port and that fobs serve runs".to_owned()

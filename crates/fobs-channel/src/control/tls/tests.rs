@@ -452,7 +452,12 @@ fn a_hello_that_breaks_what_was_foretold_is_refused() {
 
 #[test]
 fn a_refusal_in_place_of_a_foretold_hello_is_passed_on() {
-    let refusal = Message::Abort { code: "denied".to_owned(), message: "full".to_owned(), busy: false };
+    let refusal = Message::Abort {
+        code: "denied".to_owned(),
+        message: "full".to_owned(),
+        busy: false,
+        sync: String::new(),
+    };
     let (port, server) = late_server(&[LEVEL_2.alpn], refusal.clone());
     let mut client = connect_to(port, &Identity::generate()).unwrap();
     hello(&mut client).unwrap();

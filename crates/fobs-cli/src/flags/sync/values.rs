@@ -19,6 +19,9 @@ type Row = Flag<Chosen>;
 /// Most minutes of `--stop-after`: ten years.
 const MINUTES_MAX: u64 = 10 * 366 * 24 * 60;
 
+/// Most seconds of `--contimeout`.
+const SECONDS_MAX: u64 = 60 * MINUTES_MAX;
+
 /// Filter rules.
 pub const RULES: &[Row] = &[
     Row::new("filter", "RULE", Takes::Words(Names::Other, |it, rule| add(it, RuleOption::Filter, rule)))
@@ -190,6 +193,15 @@ pub const VALUES: &[Row] = &[
     .on(ONE_RUN)
     .side(Side::Receiver)
     .feature(SYNC2),
+    Row::new(
+        "contimeout",
+        "SECONDS",
+        Takes::Number(0, SECONDS_MAX, |it, seconds| {
+            it.sync.connect_within = (seconds > 0).then_some(Duration::from_secs(seconds));
+        }),
+    )
+    .help("Give up a connection that is not answered for so long, with exit code 35 (0: as usual)")
+    .on(ONE_RUN),
     Row::new(
         "stop-after",
         "MINUTES",

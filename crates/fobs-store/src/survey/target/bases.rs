@@ -42,7 +42,7 @@ pub(in crate::survey) fn missing_bases(sink: &Sink, basis_use: BasisUse) -> Vec<
     let missing = sink.bases().iter().filter(|basis| basis.exists() == Ok(false));
     let sentence = |path: &[u8]| {
         format!(
-            "'{}' for {} does not exist at the destination: nothing there is the same",
+            "'{}' for {} does not exist at the destination, or is no directory: nothing there is the same",
             show(path),
             basis_use.option()
         )
