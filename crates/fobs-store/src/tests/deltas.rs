@@ -134,7 +134,7 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     });
     delta.lists = list(offers.as_ref(), &lists, &play.key);
     store((&mut source, &lists), sink, offers.as_ref(), play, &mut delta);
-    delta.lists += answered.load(Ordering::Relaxed);
+    delta.lists += answered.bytes.load(Ordering::Relaxed);
     delta
 }
 

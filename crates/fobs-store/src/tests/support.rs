@@ -384,22 +384,33 @@ impl Write for Shared {
 }
 
 /// Lists whose questions are answered at once out of what is offered; with the bytes of the answers.
-pub fn answering(budget: &MemoryBudget, offers: Option<Offers>, key: NameKey) -> (Lists, Arc<AtomicU64>) {
-    let (own, bytes) = (Arc::new(OnceLock::<Lists>::new()), Arc::new(AtomicU64::new(0)));
-    let (to, count) = (own.clone(), bytes.clone());
+pub fn answering(budget: &MemoryBudget, offers: Option<Offers>, key: NameKey) -> (Lists, Arc<Answering>) {
+    let answering = Arc::new(Answering::default());
+    // Not by the lists themselves: nothing of them would ever be let go.
+    let own = Arc::downgrade(&answering);
     let lists = Lists::within(
         budget,
         Box::new(move |ask| {
-            let (offers, lists) = offers.as_ref().zip(to.get()).expect("only what is offered is asked for");
+            let own = own.upgrade().expect("it is kept while there are questions");
+            let (offers, lists) =
+                offers.as_ref().zip(own.lists.get()).expect("only what is offered is asked for");
             offers.ask(*ask).expect("our own question");
             let job = offers.next_ask().expect("the session is not over");
             let FinePieces { average, names, pieces } = job.list(&key);
-            count.fetch_add(pieces.len() as u64, Ordering::Relaxed);
+            own.bytes.fetch_add(pieces.len() as u64, Ordering::Relaxed);
             let answer = FineAnswer { row: job.ask.row, from: job.ask.from, average, names, pieces: &pieces };
             lists.answer(answer).expect("our own answer");
             true
         }),
     );
-    own.set(lists.clone()).expect("it is set once");
-    (lists, bytes)
+    answering.lists.set(lists.clone()).expect("it is set once");
+    (lists, answering)
+}
+
+/// What answers the questions of lists, as long as it is kept.
+#[derive(Debug, Default)]
+pub struct Answering {
+    lists: OnceLock<Lists>,
+    /// Of the answers.
+    pub bytes: AtomicU64,
 }

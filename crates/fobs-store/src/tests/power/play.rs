@@ -85,6 +85,9 @@ pub struct Recorded {
 }
 
 /// Where many small trees are made and removed: in memory, where there is such a place.
+/// How long threads of a run may hold what it opened.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
 pub fn place() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
@@ -232,8 +235,19 @@ impl Scene {
         filter.rules()
     }
 
-    /// Gives the command; what failed. `check` is called after each chunk.
+    /// Gives the command; what failed. `check` is called after each chunk. Nothing of it stays open.
     pub fn run(&self, to: &Path, check: &mut dyn FnMut()) -> Failures {
+        let failures = self.run_holding(to, check);
+        let end = std::time::Instant::now() + CLOSE_WAIT;
+        while !held(to).is_empty() && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let held = held(to);
+        assert!(held.is_empty(), "still open: {held:?}, {failures:?}\n{self:?}");
+        failures
+    }
+
+    fn run_holding(&self, to: &Path, check: &mut dyn FnMut()) -> Failures {
         let sync = (self.command == Command::Sync).then(|| Arc::new(self.options()));
         let from = format!("{}/", self.from().display());
         let preserve = sync.as_ref().map(|sync| sync.preserve.clone()).unwrap_or_default();
@@ -262,13 +276,20 @@ impl Scene {
             }
             None => sink.history().is_some().then(|| Compare::new(&mut sink, Rules::default())),
         };
-        let mut session = Session { failures: Failures::default(), lists: None };
+        let mut session = Session { failures: Failures::default(), lists: None, answering: None };
         if let Some(compare) = compare {
             session.survey(self, &mut source, &mut sink, compare);
         }
         session.store(&mut source, sink, check);
         session.failures
     }
+}
+
+/// What this process has open at a place.
+fn held(place: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir("/proc/self/fd").expect("our own");
+    let leads = all.flatten().filter_map(|it| fs::read_link(it.path()).ok());
+    leads.filter(|path| path.starts_with(place)).collect()
 }
 
 /// What a command says that failed.
@@ -289,6 +310,7 @@ struct Session {
     failures: Failures,
     /// What the receiver has for patches.
     lists: Option<Offers>,
+    answering: Option<Arc<Answering>>,
 }
 
 impl Session {
@@ -296,7 +318,8 @@ impl Session {
         let key = NameKey::new([1; 32]);
         let lists = scene.delta.then(|| {
             compare.offer(sink);
-            let (lists, _) = answering(source.budget(), sink.offers(), key.clone());
+            let (lists, answering) = answering(source.budget(), sink.offers(), key.clone());
+            self.answering = Some(answering);
             source.match_with(lists.clone(), key.clone(), Pays::new(Delta::Always));
             lists
         });
