@@ -224,7 +224,7 @@ fn a_full_destination_ends_the_run_and_keeps_the_sources() {
         write_random(&source.join(format!("2020_07_1{number}.tgz")), 6_000_000, &mut case.random());
     }
     let all = names(&source);
-    let done = case.run(&mut sync(&route, &["-aP", "--remove-source-files"])).expect_code(23);
+    let done = case.run(&mut sync(&route, &["-aP", "--remove-source-files"])).expect_code(11);
     assert!(done.stderr.contains("No space left on device; make room"), "{}", done.stderr);
     let (stay, there) = (names(&source), names(&target));
     assert!(stay.len() >= 3 && !there.is_empty(), "{stay:?} {there:?}");

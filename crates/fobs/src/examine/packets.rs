@@ -21,6 +21,7 @@ use fobs_model::message::Sending;
 use fobs_model::options::sync::Delta;
 use fobs_proto::session::Side;
 use fobs_store::{Sink, Source, SourceShape};
+use fobs_sys::confine::spawn;
 use fobs_sys::{UdpSocket, Waker};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -94,7 +95,7 @@ fn end<J: Send + 'static>(
         // Nobody waits for an end that takes too long.
         let _ = left.send(());
     };
-    thread::Builder::new().name(name.to_owned()).spawn(work).ok()
+    spawn(name, work).ok()
 }
 
 fn link(socket: UdpSocket, direction: Direction, secret: &[u8; 32], called: SocketAddr) -> Option<LinkSetup> {
