@@ -60,9 +60,12 @@ impl Extraneous {
         if !self.may_begin(report) {
             return None;
         }
-        let waits = |found: &Found| match found.is_directory {
-            true => holds_one_of(&found.path, sources),
-            false => sources.contains(&found.path),
+        let waits = |found: &Found| {
+            if found.is_directory {
+                holds_one_of(&found.path, sources)
+            } else {
+                sources.contains(&found.path)
+            }
         };
         let (later, now) = std::mem::take(&mut self.found).into_iter().partition(waits);
         self.found = now;

@@ -179,9 +179,10 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
     let text = format!("BLAKE3 {} on one core", rate(host.hash_bps));
     all.push(Finding::new(spot, Subject::Hash, text).allows(hash, hash));
     all.extend(host.packets.map(|PacketSpeed { send_bps, receive_bps }| {
-        let both = match send_bps == receive_bps {
-            true => format!("{} each way", rate(send_bps)),
-            false => format!("sends {}, receives {}", rate(send_bps), rate(receive_bps)),
+        let both = if send_bps == receive_bps {
+            format!("{} each way", rate(send_bps))
+        } else {
+            format!("sends {}, receives {}", rate(send_bps), rate(receive_bps))
         };
         let text = format!("a session with itself, from memory to memory: {both}, of 1500 bytes each");
         Finding::new(spot, Subject::Packets, text).allows(Some(send_bps), Some(receive_bps))
