@@ -386,8 +386,8 @@ enum Lists {
     Apart,
 }
 
-/// Compares a run of both; whether a further one can be compared.
-fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> bool {
+/// Compares a run of both; how far a further one can be compared.
+fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> Option<Lists> {
     let began = now_s() - 1;
     let (theirs_done, ours_done) = (ends.rsync(), ends.sync());
     let told = format!("{told}\nrsync: {theirs_done:?}\nfobs: {ours_done:?}");
@@ -399,7 +399,7 @@ fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> bool {
     let said = &theirs_done.2;
     if said.contains("could not make way") || said.contains("unlink(") && said.contains("Permission denied") {
         // It takes no right to write for that, as it does for other deletions.
-        return false;
+        return None;
     }
     assert_eq!(theirs_done.0 == Some(0), ours_done.0 == Some(0), "exit codes; {told}");
     if lists == Lists::Compared {
@@ -421,7 +421,8 @@ fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> bool {
         let names = |top: &Path| listing(top, None, 0).into_keys().collect::<Vec<_>>();
         assert_eq!(names(&ends.source), names(&ends.their_source), "what stays in the source; {told}");
     }
-    true
+    // What was kept goes in the next run.
+    Some(if keeps_sources { Lists::Apart } else { Lists::Compared })
 }
 
 fn compare(seed: u64) {
@@ -455,8 +456,8 @@ fn compare(seed: u64) {
     } else {
         compare_round(&ends, Lists::Compared, &format!("{told}, first run"))
     };
-    if goes_on {
-        compare_round(&ends, Lists::Compared, &format!("{told}, once more"));
+    if let Some(lists) = goes_on {
+        compare_round(&ends, lists, &format!("{told}, once more"));
     }
 }
 
