@@ -54,11 +54,12 @@ const KNOWN: &[(Errno, &str, &str)] = &[
         "Invalid or incomplete multibyte or wide character",
         "the file system takes no name in this encoding: rename it",
     ),
-    // What exFAT and NTFS say of a colon, a question mark, a dot or a space at the end.
+    // What exFAT and NTFS say of a colon, a question mark, a dot or a space at the end of a name.
     (
         Errno::INVAL,
         "Invalid argument",
-        "the file system may not take this name (as those of Windows): rename it, or choose another place",
+        "its file system may not take such a name, as those of Windows, or such a value: rename it, or choose \
+         another place",
     ),
     (Errno::IO, "Input/output error", "check the disk"),
     (Errno::ISDIR, "Is a directory", "a directory has that name: move it away, or choose another name"),

@@ -126,6 +126,7 @@ impl Extraneous {
         }
     }
 
+    /// Deletes what is in `found`, as far as the limit allows.
     fn remove_found(&mut self, report: &mut dyn FnMut(Deleted)) -> Removed {
         let max = self.delete.max.unwrap_or(u64::MAX);
         let (mut count, mut left) = (0, 0);
