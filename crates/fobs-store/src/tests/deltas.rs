@@ -4,6 +4,7 @@
 mod elsewhere;
 mod known;
 mod long;
+mod short;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
