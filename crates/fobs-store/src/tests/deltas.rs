@@ -99,7 +99,7 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     source.tell_identities();
     if let Some(earlier) = &play.earlier {
         let place = std::os::unix::ffi::OsStrExt::as_bytes(earlier.as_os_str());
-        source.has_earlier(EarlierFiles::at(place).expect("it can be read"));
+        source.has_earlier(EarlierFiles::at(&Base::Ambient, place).expect("it can be read"));
     }
     let spec = SinkSpec {
         preserve: options.preserve.clone(),
