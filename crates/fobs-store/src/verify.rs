@@ -99,7 +99,7 @@ pub fn verify_with(
                 Encoding::Plain => stored,
                 Encoding::Zstd => decompress_any(stored, &mut unpacked)?,
             };
-            let basis = |row| Some(offers?.basis(row)?.file());
+            let basis = |row| Some(offers?.basis(row)?.bytes());
             copied = apply(patch, (layout.data_len, layout.records_len), scratch, &basis)?;
             &scratch[..layout.body_len()]
         }

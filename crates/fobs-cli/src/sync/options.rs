@@ -130,11 +130,6 @@ fn check(args: &SyncArgs) -> Result<()> {
             "--files-from needs one source, the directory in which the names lie, and a destination",
         ));
     }
-    if given.choices.basis.is_some() && !is_push(args) {
-        return Err(usage(
-            "--basis names an earlier version on the host of the sources, which is not this one: run the sync there",
-        ));
-    }
     if given.choices.link_dest.len() > BASES_MAX {
         let option = given.choices.basis_use.option();
         return Err(usage(format!("{option} names more than {BASES_MAX} directories: give fewer")));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::case::Case;
+use super::daemon::{Daemon, Key, Spec};
 use super::remote::{Carrier, Direction, Route};
 use super::sync_deltas::{LEN, changed, content, last, put};
 
@@ -22,14 +23,23 @@ fn trained(old: &[u8]) -> Vec<u8> {
 
 #[test]
 fn an_earlier_version_at_both_ends_leaves_what_differs() {
-    for (name, carrier) in [("basis_daemon", Carrier::Daemon), ("basis_ssh", Carrier::Ssh)] {
+    for (name, carrier, direction) in [
+        ("basis_daemon_push", Carrier::Daemon, Direction::Push),
+        ("basis_ssh_push", Carrier::Ssh, Direction::Push),
+        ("basis_daemon_pull", Carrier::Daemon, Direction::Pull),
+        ("basis_ssh_pull", Carrier::Ssh, Direction::Pull),
+    ] {
         let case = Case::new(name);
-        let route = Route::open(&case, carrier, Direction::Push);
+        let route = Route::open(&case, carrier, direction);
         let old = content(1);
         let new = trained(&old);
         let versions = route.source_path("v1");
         put(&versions.join("model/weights.bin"), &old, 500);
-        for basis in [versions.join("model"), versions.join("model/weights.bin")] {
+        for of_versions in ["model", "model/weights.bin"] {
+            // A daemon's paths begin at its root.
+            let is_served = (carrier, direction) == (Carrier::Daemon, Direction::Pull);
+            let basis =
+                if is_served { Path::new("v1").join(of_versions) } else { versions.join(of_versions) };
             put(&route.source_path("v2/model/weights.bin"), &new, 0);
             put(&route.target_path("model/weights.bin"), &old, 1000);
             let words = ["-a".to_owned(), "--json".to_owned(), "--basis".to_owned()];
@@ -47,15 +57,41 @@ fn an_earlier_version_at_both_ends_leaves_what_differs() {
 }
 
 #[test]
-fn a_basis_that_is_not_on_this_host_is_refused() {
-    let case = Case::new("a_basis_that_is_not_on_this_host_is_refused");
-    let route = Route::open(&case, Carrier::Daemon, Direction::Pull);
-    put(&route.source_path("tree/f"), &content(1), 0);
-    let words = ["-a".to_owned(), "--basis=old".to_owned()];
-    let mut command = route.sync(&words);
-    let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
-    assert_eq!(done.code, Some(1));
-    assert!(done.stderr.contains("--basis"), "{}", done.stderr);
+fn a_basis_is_read_where_the_key_may_read() {
+    let case = Case::new("a_basis_is_read_where_the_key_may_read");
+    let (key, server) = (Key::generate(&case, "user"), Key::generate(&case, "server-key"));
+    let daemon = Daemon::start_with(&case, Spec::new(&case, &[("read-only,path=\"ann\"", &key)], &server));
+    let old = content(1);
+    put(&daemon.root.join("ann/new/f"), &trained(&old), 0);
+    put(&daemon.root.join("ann/old/f"), &old, 500);
+    put(&daemon.root.join("bob/f"), &old, 500);
+    std::os::unix::fs::symlink("../bob", daemon.root.join("ann/link")).expect("own directory");
+    for (basis, refused) in [
+        ("ann/old", None),
+        ("/ann/old/f", None),
+        ("ann/none", Some("use for --basis")),
+        ("bob", Some("no right to")),
+        ("/bob/f", Some("no right to")),
+        ("ann/../bob", Some("")),
+        ("ann/link", Some("use for --basis")),
+        ("../../etc/passwd", Some("")),
+    ] {
+        put(&case.path("here/f"), &old, 1000);
+        let mut command = daemon.sync(&case);
+        command.args(["-a".to_owned(), format!("--basis={basis}")]);
+        let done = case.run(command.arg(daemon.url("ann/new/")).arg(case.path("here")));
+        match refused {
+            None => {
+                done.expect_success();
+                assert!(fs::read(case.path("here/f")).expect("it came") == trained(&old), "{basis}");
+            }
+            Some(words) => {
+                assert_ne!(done.code, Some(0), "{basis}");
+                assert!(done.stderr.contains(words), "{basis}: {}", done.stderr);
+                assert!(fs::read(case.path("here/f")).expect("it stands") == old, "{basis}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::preserve::{Follow, Preserve};
 pub use super::rules::{Absent, Compare, Present, SYNC2, SyncRules};
+use crate::direction::TransferDirection;
 use crate::filter_rules::FilterRules;
 use crate::name::{BackupSuffix, RelPath};
 
@@ -96,7 +97,7 @@ pub struct SyncOptions {
     #[serde(skip_serializing_if = "Renames::is_off")]
     pub track_renames: Renames,
     /// An earlier version of the sources, on the sender's host (`--basis`).
-    #[serde(skip)]
+    #[serde(with = "crate::bytes::maybe", skip_serializing_if = "Option::is_none")]
     pub basis: Option<Vec<u8>>,
 }
 
@@ -117,11 +118,14 @@ pub struct RunAs {
 }
 
 impl SyncOptions {
-    /// The same as the other side has them.
-    pub fn for_the_other(&self) -> SyncOptions {
+    /// The same as the other side has them, in a transfer of this direction.
+    pub fn for_the_other(&self, direction: TransferDirection) -> SyncOptions {
+        // It is on the sender's host.
+        let basis = self.basis.clone().filter(|_| direction == TransferDirection::Pull);
         let OfTheOther { fake_super } = self.there;
         let preserve = Preserve { fake_super, ..self.preserve.clone() };
-        SyncOptions { preserve, there: OfTheOther::default(), charsets: None, copy_as: None, ..self.clone() }
+        let there = OfTheOther::default();
+        SyncOptions { preserve, there, basis, charsets: None, copy_as: None, ..self.clone() }
     }
 
     /// Whether the top directory is only the place of what `--files-from` names, and stays as it is.
@@ -145,6 +149,7 @@ impl SyncOptions {
             (self.preserve.atimes, (SYNC2, "--atimes")),
             (self.preserve.fake_super, (SYNC2, "--fake-super")),
             (self.preserve.copy_devices, (SYNC2, "--copy-devices")),
+            (self.basis.is_some(), (DELTA, "--basis")),
             (!self.preserve.users.is_empty(), (SYNC2, "--usermap and --chown")),
             (!self.preserve.groups.is_empty(), (SYNC2, "--groupmap and --chown")),
         ];

@@ -241,7 +241,7 @@ impl<'r> Needs<'r> {
     }
 
     /// Of a sync whose sources are here: nearly all of it is about the client's own files.
-    fn sync_there(&mut self, sync: &SyncOptions) {
+    fn sync_there(&mut self, sync: &'r SyncOptions) {
         let SyncOptions {
             rules,
             remove_source_files,
@@ -271,8 +271,7 @@ impl<'r> Needs<'r> {
             delta: _,
             fuzzy: _,
             track_renames: _,
-            // It stays at the client.
-            basis: _,
+            basis,
         } = sync;
         let SyncRules {
             compare,
@@ -294,6 +293,8 @@ impl<'r> Needs<'r> {
             omit_link_times: _,
         } = rules;
         self.features.extend(sync.sender_features());
+        // It is read, as the sources are.
+        self.paths.extend(basis.as_deref());
         // The sender changes the modes.
         self.feature_if(preserve.chmod.copies(), COPY_MODES, "permissions that --chmod copies");
         self.if_so(*remove_source_files, Action::Delete, "--remove-source-files");

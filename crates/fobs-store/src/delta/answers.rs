@@ -1,14 +1,12 @@
 //! The receiver's part: the short pieces of a part of what it offers, where the sender asks for them.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
 use super::asks::{ASK_MAX, ASKS_MAX, FineAsk};
 use super::cut::Average;
 use super::list::SegmentWriter;
 use super::names::{NameKey, NameLen};
 use super::offers::Offers;
 use super::pieces::Pieces;
+use super::readable::BasisBytes;
 
 /// How often all of a basis may be asked for, and how much more, bytes: parts overlap.
 const AGAIN_MAX: u64 = 4;
@@ -20,7 +18,7 @@ pub struct FineJob {
     /// The question.
     pub ask: FineAsk,
     /// None once the file has ended.
-    basis: Option<(Arc<OwnedFd>, NameLen)>,
+    basis: Option<(BasisBytes, NameLen)>,
 }
 
 /// Short pieces of a basis.
@@ -65,7 +63,7 @@ impl Offers {
             if let Some(ask) = state.asks.pop_front() {
                 let offer = state.offers.iter().find(|offer| offer.row == ask.row);
                 let names = |file| NameLen::of(ask.len, file, Average::FINEST);
-                let basis = offer.and_then(|offer| Some((offer.open()?.file(), names(offer.sizes.file))));
+                let basis = offer.and_then(|offer| Some((offer.open()?.bytes(), names(offer.sizes.file))));
                 return Some(FineJob { ask, basis });
             }
             state = self.wait(state);
@@ -79,10 +77,10 @@ impl FineJob {
         let average = Average::FINEST;
         let names = self.basis.as_ref().map_or(NameLen::of(0, 0, average), |(_, names)| *names);
         let mut writer = SegmentWriter::new(names);
-        if let Some((file, _)) = &self.basis {
+        if let Some((bytes, _)) = &self.basis {
             let FineAsk { from, len, .. } = self.ask;
             let mut pieces = Pieces::within(average, from..from.saturating_add(len));
-            while let Ok(Some((_, piece))) = pieces.next(file) {
+            while let Ok(Some((_, piece))) = pieces.next(bytes) {
                 writer.push(piece.len(), key.name(piece));
                 if writer.is_full() {
                     break;

@@ -1,12 +1,16 @@
 //! Where content is cut into pieces: FastCDC (Xia et al., USENIX ATC 2016), normalised lengths. A cut
 //! follows from the 64 bytes before it, so what is put in or taken out moves the cuts around it alone.
 
-/// How long pieces are on average: a power of two from 2 to 256 KiB.
+/// How long pieces are on average: a power of two from 256 bytes to 256 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Average(u8);
 
 /// Logarithms of the shortest and the longest average.
-const LOGS: std::ops::RangeInclusive<u8> = 11..=18;
+const LOGS: std::ops::RangeInclusive<u8> = 8..=18;
+/// That of files below [`SHORT_MAX`]: a line that changed costs half a KiB, the list two parts of a hundred.
+const SHORT: Average = Average(*LOGS.start());
+/// Where both files are below this, bytes, pieces are the shortest.
+pub(crate) const SHORT_MAX: u64 = 16 << 10;
 /// Of a file whose root of the size has this logarithm or more, long pieces are listed at first, and short
 /// ones where those have changed: one of 16 MiB takes longer than the questions for them.
 const ROOT_LONG: u8 = 12;
@@ -21,10 +25,15 @@ const NORMALISATION: u32 = 1;
 const WINDOW: usize = 64;
 
 impl Average {
-    /// The shortest.
-    pub const FINEST: Average = Average(*LOGS.start());
+    /// The shortest of files that are not.
+    pub const FINEST: Average = Average(11);
 
-    /// For a basis of `size` bytes.
+    /// For a basis of `basis` bytes, in which the pieces of a file of `file` bytes are looked for.
+    pub fn of_files(basis: u64, file: u64) -> Average {
+        if basis.max(file) < SHORT_MAX { SHORT } else { Average::of_file(basis) }
+    }
+
+    /// For a basis of `size` bytes that is not short.
     pub fn of_file(size: u64) -> Average {
         let root = (size.max(1).ilog2() / 2) as u8;
         if root < ROOT_LONG { Average::FINEST } else { Average((root + LONG).min(*LOGS.end())) }

@@ -15,7 +15,7 @@ use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 /// of that ahead of what it has stored, so what is forgotten lies behind what is sent.
 pub(super) const PIECES_MAX: usize = 640 << 10;
 /// Most files whose lists are kept: more than a receiver offers at once.
-const LISTS_MAX: usize = 256;
+const LISTS_MAX: usize = 2048;
 
 /// What a basis has is not supposed any more after this number of patches that were of no use: each cost a
 /// chunk's round trip.

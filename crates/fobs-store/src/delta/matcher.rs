@@ -97,7 +97,7 @@ impl Matcher {
     /// Looks ahead, as far as the list allows.
     fn goes_on(&mut self, file: impl AsFd, from: u64, coverage: Coverage) -> Progress {
         if self.scout.is_none() {
-            self.scout = Scout::new(&self.means, &file);
+            self.scout = Scout::new(&self.means, &file, self.size);
         }
         let Some(scout) = &mut self.scout else {
             // A list that is over without having begun: there is nothing to find.

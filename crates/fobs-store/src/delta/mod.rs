@@ -29,6 +29,7 @@ mod table;
 pub use answers::{FineJob, FinePieces};
 pub use asks::{FineAnswer, FineAsk};
 pub use cut::Average;
+pub(crate) use cut::SHORT_MAX;
 pub use list::{PieceList, SegmentWriter};
 pub use lists::{Asker, ListPart, Lists, ListsGuard};
 #[cfg(any(test, feature = "testing"))]
@@ -47,9 +48,21 @@ pub(crate) use matcher::{Known, Matcher};
 pub(crate) use offers::{Basis, Held};
 pub(crate) use patch::{Copied, Counts, Earlier, PatchBuilder, apply};
 
-/// Smallest file, at both ends, of which a delta is made, bytes: a smaller one leaves as fast as the list of
-/// its pieces would come.
-pub(crate) const FILE_MIN: u64 = 16 << 10;
+/// Smallest file, at both ends, of which a delta is made, bytes: the message with the list of its
+/// pieces would be a quarter of a smaller one.
+pub(crate) const FILE_MIN: u64 = 512;
+/// What such a message has beside its pieces, and what one piece takes in it, bytes, about.
+const LIST_HEAD: u64 = 100;
+const LISTED_PIECE: u64 = 7;
+/// The list of a basis is at most one part in this many of the file that is to come.
+const LIST_DIVISOR: u64 = 4;
+
+/// Whether the list of a basis of `basis` bytes is short beside a file of `file` bytes.
+pub(crate) fn is_worth_listing(basis: u64, file: u64) -> bool {
+    let pieces = basis >> Average::of_files(basis, file).log();
+    let list = pieces.saturating_mul(LISTED_PIECE).saturating_add(LIST_HEAD);
+    basis.min(file) >= FILE_MIN && list.saturating_mul(LIST_DIVISOR) <= file
+}
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,6 @@
 //! what is listed of them.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use super::list::SegmentWriter;
 use super::lists::{ListPart, PIECES_MAX};
 use super::names::{NameKey, NameLen};
 use super::pieces::Pieces;
-use super::readable::Readable;
+use super::readable::{BasisBytes, Readable};
 use crate::stamp::Stamp;
 use crate::view::View;
 use fobs_model::deltas::Origin;
@@ -23,6 +22,8 @@ use fobs_model::deltas::Origin;
 /// Most files that are offered and not stored, and those of them that are open. At a bound the survey waits.
 const OFFERS_MAX: usize = 1024;
 const OPEN_MAX: usize = 64;
+/// Most bytes of short ones that are kept, likewise.
+const KEPT_MAX: usize = 8 << 20;
 /// Most pieces that are listed of what is not stored yet. At the bound the list waits for the files.
 const AHEAD_MAX: u64 = PIECES_MAX as u64 / 2;
 /// A file is listed no further once this is stored in its place, bytes, and nothing of it came from there.
@@ -124,7 +125,8 @@ pub struct BasisJob {
     pub row: u64,
     average: Average,
     names: NameLen,
-    file: Arc<OwnedFd>,
+    size: u64,
+    bytes: BasisBytes,
 }
 
 /// A part of the list of a basis.
@@ -145,12 +147,18 @@ pub struct Segment {
 impl Offered {
     /// How many files are open.
     fn open(&self) -> usize {
-        self.offers.iter().filter(|offer| offer.open().is_some()).count()
+        let files = self.offers.iter().filter(|offer| offer.open().is_some_and(|it| it.file().is_some()));
+        files.count()
+    }
+
+    /// Bytes of short ones.
+    fn kept(&self) -> usize {
+        self.offers.iter().filter_map(|offer| Some(offer.open()?.kept_len())).sum()
     }
 
     /// Whether the next offer has to wait.
     fn is_full(&self) -> bool {
-        self.open() >= OPEN_MAX || self.offers.len() >= OFFERS_MAX
+        self.offers.len() >= OFFERS_MAX || self.open() >= OPEN_MAX || self.kept() >= KEPT_MAX
     }
 }
 
@@ -196,7 +204,7 @@ impl Offers {
             before: None,
             held,
             origin,
-            average: Average::of_file(sizes.basis),
+            average: Average::of_files(sizes.basis, sizes.file),
             sizes,
             asked: 0,
             listed: 0,
@@ -235,13 +243,13 @@ impl Offers {
                 return None;
             }
             let listed_to = state.listed_to;
-            let open = |offer: &Offer| Some((offer.row, offer.average, offer.sizes, offer.open()?.file()));
+            let open = |offer: &Offer| Some((offer.row, offer.average, offer.sizes, offer.open()?.bytes()));
             // What is supposed is not listed, even once it is open.
             let is_listed = |offer: &&Offer| offer.row >= listed_to && offer.supposed.is_none();
             let mut left = state.offers.iter().filter(is_listed);
-            if let Some((row, average, sizes, file)) = left.find_map(open) {
+            if let Some((row, average, sizes, bytes)) = left.find_map(open) {
                 let names = NameLen::of(sizes.basis, sizes.file, average);
-                let job = BasisJob { row, average, names, file };
+                let job = BasisJob { row, average, names, size: sizes.basis, bytes };
                 state.listed_to = job.row + 1;
                 return Some(job);
             }
@@ -370,8 +378,8 @@ impl BasisJob {
         key: &NameKey,
         send: &mut dyn FnMut(Segment) -> Result<(), E>,
     ) -> Result<(), E> {
-        let BasisJob { row, average, names, file } = self;
-        let (mut pieces, mut writer) = (Pieces::new(average), SegmentWriter::new(names));
+        let BasisJob { row, average, names, size, bytes } = self;
+        let (mut pieces, mut writer) = (Pieces::new(average, size), SegmentWriter::new(names));
         let segment = |first, pieces, last| {
             let (average, names) = (average.log(), names.bytes());
             Segment { first, average, names, pieces, last }
@@ -381,7 +389,7 @@ impl BasisJob {
             return send(segment(first, Vec::new(), true));
         }
         loop {
-            let piece: Result<_, Errno> = pieces.next(&file);
+            let piece: Result<_, Errno> = pieces.next(&bytes);
             // One that shrinks or fails is as long as it was read.
             let piece = piece.ok().flatten().map(|(_, piece)| (piece.len(), key.name(piece)));
             if let Some((len, name)) = piece {

@@ -3,9 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::pieces::ReadsAt;
+use super::readable::BasisBytes;
 use super::sparse::{apply_to, differences};
 use crate::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, RECORDS_MAX};
 use fobs_model::deltas::{Because, Literal};
@@ -14,7 +16,7 @@ use fobs_model::deltas::{Because, Literal};
 const HEAD: usize = 4;
 /// A patch must save at least one part in this many of a chunk to be worth the receiver's reading.
 const GAIN_DIVISOR: usize = 8;
-/// Most instructions of a patch: pieces have 1 KiB at least, so an honest one has fewer, and none costs its
+/// Most instructions of a patch: a chunk of scattered changes has fewer, and none costs its
 /// receiver a million reads.
 const STEPS_MAX: usize = 16_384;
 
@@ -263,7 +265,7 @@ pub(crate) fn apply(
     patch: &[u8],
     (data_len, records_len): (usize, usize),
     body: &mut Vec<u8>,
-    basis: &dyn Fn(u64) -> Option<Arc<OwnedFd>>,
+    basis: &dyn Fn(u64) -> Option<BasisBytes>,
 ) -> Result<Vec<Copied>, &'static str> {
     debug_assert!(data_len <= CHUNK_DATA_MAX && records_len <= RECORDS_MAX && patch.len() <= CHUNK_LEN_MAX);
     let [mut steps, mut new, records] = split(patch, records_len)?;
@@ -324,16 +326,16 @@ pub(crate) fn apply(
 /// As there.
 #[cfg(any(test, feature = "testing"))]
 pub fn apply_any(patch: &[u8], lengths: (usize, usize), basis: OwnedFd) -> Result<u64, &'static str> {
-    let basis = Arc::new(basis);
+    let basis = BasisBytes::File(Arc::new(basis));
     let of_row = |row| (row == 0).then(|| basis.clone());
     let copied = apply(patch, lengths, &mut Vec::new(), &of_row)?;
     Ok(copied.iter().map(|copied| copied.matched).sum())
 }
 
-fn read(file: &OwnedFd, mut room: &mut [u8], mut from: u64) -> Result<(), &'static str> {
+fn read(basis: &impl ReadsAt, mut room: &mut [u8], mut from: u64) -> Result<(), &'static str> {
     let gone = "the basis of a patch changed";
     while !room.is_empty() {
-        match pread(file, &mut *room, from) {
+        match basis.read_at(room, from) {
             Ok(0) => return Err(gone),
             Ok(read) => {
                 room = &mut room[read..];

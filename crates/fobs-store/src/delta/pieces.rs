@@ -10,6 +10,18 @@ use super::cut::{Average, cut};
 /// Read at once, beside what must be seen of a piece, bytes.
 const READ: usize = 512 << 10;
 
+/// What is cut into pieces.
+pub(super) trait ReadsAt {
+    /// Reads what is at a place; 0 at the end.
+    fn read_at(&self, room: &mut [u8], at: u64) -> Result<usize, Errno>;
+}
+
+impl<F: AsFd> ReadsAt for F {
+    fn read_at(&self, room: &mut [u8], at: u64) -> Result<usize, Errno> {
+        pread(self, room, at)
+    }
+}
+
 /// Reads a file, or a part of it, from front to back.
 pub(super) struct Pieces {
     average: Average,
@@ -25,13 +37,21 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn new(average: Average) -> Pieces {
-        Pieces::within(average, 0..u64::MAX)
+    /// Of a file that is supposed to have `size` bytes.
+    pub(super) fn new(average: Average, size: u64) -> Pieces {
+        // One that is longer meanwhile is read in smaller parts.
+        let least = 2 * average.longest();
+        let most = usize::try_from(size).unwrap_or(usize::MAX).max(least);
+        Pieces::with(average, 0..u64::MAX, most)
     }
 
     /// Of a part of the file.
     pub(super) fn within(average: Average, part: Range<u64>) -> Pieces {
         let most = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+        Pieces::with(average, part, most)
+    }
+
+    fn with(average: Average, part: Range<u64>, most: usize) -> Pieces {
         let buffer = vec![0; (READ + average.longest()).min(most)];
         Pieces { average, limit: part.end, buffer, start: 0, end: 0, at: part.start, ended: false }
     }
@@ -47,9 +67,9 @@ impl Pieces {
     }
 
     /// The next piece and where it begins; none at the end.
-    pub(super) fn next(&mut self, file: impl AsFd) -> Result<Option<(u64, &[u8])>, Errno> {
+    pub(super) fn next(&mut self, from: &impl ReadsAt) -> Result<Option<(u64, &[u8])>, Errno> {
         if self.end - self.start < self.average.longest() && !self.ended {
-            self.fill(file)?;
+            self.fill(from)?;
         }
         let len = cut(&self.buffer[self.start..self.end], self.average);
         if len == 0 {
@@ -61,14 +81,14 @@ impl Pieces {
         Ok(Some((at, &self.buffer[start..start + len])))
     }
 
-    fn fill(&mut self, file: impl AsFd) -> Result<(), Errno> {
+    fn fill(&mut self, from: &impl ReadsAt) -> Result<(), Errno> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         while self.end < self.buffer.len() {
             let next = self.at + self.end as u64;
             let left = usize::try_from(self.limit.saturating_sub(next)).unwrap_or(usize::MAX);
             let room = (self.buffer.len() - self.end).min(left);
-            match pread(&file, &mut self.buffer[self.end..][..room], next) {
+            match from.read_at(&mut self.buffer[self.end..][..room], next) {
                 Ok(0) => {
                     self.ended = true;
                     return Ok(());

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, fstat, ioctl_ficlone};
+use rustix::io::{Errno, pread};
 
+use super::pieces::ReadsAt;
 use crate::at::open_beneath;
 use crate::beneath::Links;
 use crate::stamp::Stamp;
@@ -17,10 +19,33 @@ const SHARED_MIN: u64 = 1 << 20;
 /// For a file without a name, which goes with its descriptor.
 const UNNAMED: OFlags = OFlags::TMPFILE.union(OFlags::RDWR);
 
+/// Where the bytes of a basis are.
+#[derive(Debug, Clone)]
+pub(crate) enum BasisBytes {
+    /// In a file that is open.
+    File(Arc<OwnedFd>),
+    /// In memory: those of a short one, so that a thousand of them need no thousand descriptors.
+    Kept(Arc<[u8]>),
+}
+
+impl ReadsAt for BasisBytes {
+    fn read_at(&self, room: &mut [u8], at: u64) -> Result<usize, Errno> {
+        match self {
+            BasisBytes::File(file) => pread(file, room, at),
+            BasisBytes::Kept(bytes) => {
+                let left = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let len = left.len().min(room.len());
+                room[..len].copy_from_slice(&left[..len]);
+                Ok(len)
+            }
+        }
+    }
+}
+
 /// A file whose bytes go into others.
 #[derive(Debug, Clone)]
 pub(crate) struct Readable {
-    file: Arc<OwnedFd>,
+    bytes: BasisBytes,
     /// Whether it is a copy of its own.
     is_own: bool,
     /// What the file was before anything of it was read.
@@ -33,17 +58,52 @@ impl Readable {
         let before = fstat(&file).ok().map(|stat| Stamp::of(&stat));
         let own = (size >= SHARED_MIN).then(|| own_copy(view, place, &file)).flatten();
         let is_own = own.is_some();
-        Readable { file: Arc::new(own.unwrap_or(file)), is_own, before }
+        Readable { bytes: BasisBytes::File(Arc::new(own.unwrap_or(file))), is_own, before }
+    }
+
+    /// Of a short one, of `size` bytes, which is read now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn kept(file: &OwnedFd, size: u64) -> Result<Readable, Errno> {
+        // Short, by what the caller measured; one that has grown since is not read on.
+        let (mut bytes, mut len) = (vec![0; size as usize], 0);
+        while len < bytes.len() {
+            match pread(file, &mut bytes[len..], len as u64) {
+                Ok(0) => break,
+                Ok(read) => len += read,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        bytes.truncate(len);
+        Ok(Readable { bytes: BasisBytes::Kept(bytes.into()), is_own: false, before: None })
     }
 
     /// Of one that others may change.
     pub(crate) fn shared_with_others(file: OwnedFd) -> Readable {
-        Readable { file: Arc::new(file), is_own: false, before: None }
+        Readable { bytes: BasisBytes::File(Arc::new(file)), is_own: false, before: None }
     }
 
     /// To read it.
-    pub(crate) fn file(&self) -> Arc<OwnedFd> {
-        self.file.clone()
+    pub(crate) fn bytes(&self) -> BasisBytes {
+        self.bytes.clone()
+    }
+
+    /// To do more with it, where it is open.
+    pub(crate) fn file(&self) -> Option<Arc<OwnedFd>> {
+        match &self.bytes {
+            BasisBytes::File(file) => Some(file.clone()),
+            BasisBytes::Kept(_) => None,
+        }
+    }
+
+    /// What is kept of it in memory, bytes.
+    pub(super) fn kept_len(&self) -> usize {
+        match &self.bytes {
+            BasisBytes::File(_) => 0,
+            BasisBytes::Kept(bytes) => bytes.len(),
+        }
     }
 
     /// What the file was before anything of it was read.

@@ -62,10 +62,10 @@ pub(super) struct Scout {
 
 impl Scout {
     /// Of a file; none before its list begins.
-    pub(super) fn new(means: &Means, file: impl AsFd) -> Option<Scout> {
+    pub(super) fn new(means: &Means, file: impl AsFd, size: u64) -> Option<Scout> {
         let average = means.lists.average(means.row)?;
         Some(Scout {
-            pieces: Pieces::new(average),
+            pieces: Pieces::new(average, size),
             asks: average.is_long(),
             spans: VecDeque::new(),
             drift: 0,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::cut::cut;
+use super::readable::BasisBytes;
 use super::*;
 use crate::chunk::{CHUNK_DATA_MAX, RECORDS_MAX};
 use fobs_model::budget::MemoryBudget;
@@ -37,7 +38,7 @@ fn cuts(data: &[u8], average: Average) -> Vec<usize> {
 
 #[test]
 fn cuts_follow_from_content_alone() {
-    for log in 11..=18 {
+    for log in 8..=18 {
         let average = Average::from_log(log).expect("a length that can be");
         let data = content(60 * average.bytes(), u64::from(log));
         let all = cuts(&data, average);
@@ -52,7 +53,7 @@ fn cuts_follow_from_content_alone() {
     }
     assert_eq!(cut(b"", Average::of_file(0)), 0);
     assert_eq!(cut(b"short", Average::of_file(0)), 5);
-    assert_eq!((Average::from_log(10), Average::from_log(19)), (None, None));
+    assert_eq!((Average::from_log(7), Average::from_log(19)), (None, None));
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn pieces_are_cut_the_same_however_they_are_read() {
     let data = content(2_000_000, 3);
     let average = Average::of_file(data.len() as u64);
     let basis = file(&data);
-    let mut reader = pieces::Pieces::new(average);
+    let mut reader = pieces::Pieces::new(average, 0);
     let mut found = Vec::new();
     while let Some((at, piece)) = reader.next(&basis).expect("it can be read") {
         assert_eq!(piece, &data[at as usize..at as usize + piece.len()]);
@@ -147,10 +148,10 @@ fn a_peer_cannot_fill_the_memory() {
     assert!(small.used() <= 1 << 20);
     lists.pass(1);
     assert_eq!(small.used(), 0);
-    // As many files as there are offers, and no thousand.
+    // As many files as there are offers, and no more than twice that.
     let lists = lists_within(&budget);
-    let files = (0..2000).find_map(|row| take(&lists, (row, 0), 12, &[], true).err());
-    assert_eq!(files, Some("it lists more files at once than may be"));
+    let files = (0..5000).find_map(|row| take(&lists, (row, 0), 12, &[], true).err().map(|why| (row, why)));
+    assert_eq!(files, Some((2048, "it lists more files at once than may be")));
 }
 
 fn answer(lists: &Lists, row: u64, from: u64, pieces: &[u8]) -> Result<(), &'static str> {
@@ -226,8 +227,15 @@ fn a_peer_asks_no_more_than_may_be() {
 
 #[test]
 fn names_are_long_enough_for_what_is_compared() {
-    for (listed, sought) in [(1 << 14, 1 << 14), (1 << 14, 1 << 40), (3 << 30, 1 << 24), (1 << 42, 1 << 42)] {
-        let average = Average::of_file(listed);
+    for (listed, sought) in [
+        (1 << 9, 1 << 9),
+        (15 << 10, 9 << 10),
+        (1 << 14, 1 << 14),
+        (1 << 14, 1 << 40),
+        (3 << 30, 1 << 24),
+        (1 << 42, 1 << 42),
+    ] {
+        let average = Average::of_files(listed, sought);
         let names = NameLen::of(listed, sought, average);
         let pairs = (listed >> average.log()).max(1) as f64 * (sought >> average.log()).max(1) as f64;
         // Lengths are as good as random, with some bits less than the average has.
@@ -248,19 +256,28 @@ fn patch_of(data: &[u8], records: &[u8]) -> Vec<u8> {
 #[test]
 fn a_patch_makes_what_it_was_made_of() {
     let (data, records) = (content(50_000, 1), content(300, 2));
-    let basis = file(&[&[0; 100][..], &data[100..]].concat());
+    let basis = [&[0; 100][..], &data[100..]].concat();
     let patch = patch_of(&data, &records);
     assert!(patch.len() < 600);
+    for basis in [BasisBytes::File(file(&basis)), BasisBytes::Kept(basis.as_slice().into())] {
+        makes(&patch, &basis, (&data, &records));
+    }
+    // One that is shorter than it was.
+    let short = BasisBytes::Kept(basis[..basis.len() - 1].into());
+    assert!(apply(&patch, (data.len(), records.len()), &mut Vec::new(), &|_| Some(short.clone())).is_err());
+}
+
+fn makes(patch: &[u8], basis: &BasisBytes, (data, records): (&[u8], &[u8])) {
     let mut body = Vec::new();
     let of_seven = |row| (row == 7).then(|| basis.clone());
-    let copied = apply(&patch, (data.len(), records.len()), &mut body, &of_seven);
+    let copied = apply(patch, (data.len(), records.len()), &mut body, &of_seven);
     let len = data.len() - 100;
     let expected = Copied { row: 7, from: 100, at: 100, len, matched: len as u64 };
     assert_eq!(copied, Ok(vec![expected]));
-    assert_eq!(body, [&data[..], &records].concat());
-    assert!(apply(&patch, (data.len(), records.len()), &mut body, &|_| None).is_err(), "not offered");
+    assert_eq!(body, [data, records].concat());
+    assert!(apply(patch, (data.len(), records.len()), &mut body, &|_| None).is_err(), "not offered");
     for (data_len, records_len) in [(data.len() - 1, 300), (data.len() + 1, 300), (data.len(), 301)] {
-        assert!(apply(&patch, (data_len, records_len), &mut body, &of_seven).is_err());
+        assert!(apply(patch, (data_len, records_len), &mut body, &of_seven).is_err());
     }
 }
 
@@ -283,13 +300,13 @@ proptest! {
         let data = content(5000, 4);
         let basis = file(&data);
         let mut body = Vec::new();
-        let _ = apply(&bytes, (data_len, records_len), &mut body, &|_| Some(basis.clone()));
+        let _ = apply(&bytes, (data_len, records_len), &mut body, &|_| Some(BasisBytes::File(basis.clone())));
         let mut patch = patch_of(&data, b"records");
         for (at, to) in cuts {
             let at = at.index(patch.len());
             patch[at] = to;
         }
-        let _ = apply(&patch, (data.len(), 7), &mut body, &|_| Some(basis.clone()));
+        let _ = apply(&patch, (data.len(), 7), &mut body, &|_| Some(BasisBytes::File(basis.clone())));
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Sink {
         let old = tree.hold_old(&place, size)?;
         let basis = self.offers.as_ref()?.basis(row)?;
         let moving =
-            Moving { basis: basis.file(), row, old, before: before.or(basis.before().copied())?, same: 0 };
+            Moving { basis: basis.file()?, row, old, before: before.or(basis.before().copied())?, same: 0 };
         // Else it has been replaced since.
         (moving.is_unchanged() == Ok(true)).then_some(moving)
     }

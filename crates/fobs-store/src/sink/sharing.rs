@@ -54,11 +54,12 @@ impl<'o> Origins<'o> {
             let Some((skipped, len)) = whole_blocks(from, offset + begin as u64, (end - begin) as u64) else {
                 continue;
             };
-            let Some(basis) = self.offers.basis(copied.row).filter(|basis| basis.shares()) else { continue };
+            let basis = self.offers.basis(copied.row).filter(|basis| basis.shares());
+            let Some(basis) = basis.and_then(|basis| basis.file()) else { continue };
             // Both are within the chunk.
             let first = begin + skipped as usize;
             file.write(&data[written..first], offset + written as u64)?;
-            let shared = file.share(&basis.file(), from + skipped, offset + first as u64, len as usize);
+            let shared = file.share(&basis, from + skipped, offset + first as u64, len as usize);
             written = first + shared;
         }
         if written < data.len() || data.is_empty() {

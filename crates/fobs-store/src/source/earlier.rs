@@ -7,9 +7,8 @@ use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use crate::at::open_beneath;
-use crate::beneath::{Links, kind, sentence};
+use crate::beneath::{Base, Links, kind, sentence};
 use crate::delta::Earlier;
-use crate::trusted::open_trusted;
 use fobs_filter::path::{show, split_first};
 use fobs_model::error::{Error, ErrorKind, Result};
 
@@ -26,14 +25,14 @@ pub enum EarlierFiles {
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 impl EarlierFiles {
-    /// At a path that the user named.
+    /// At a path that the user named, on the host of the sources.
     ///
     /// # Errors
     /// `NoSource` where nothing can be read there.
-    pub fn at(place: &[u8]) -> Result<EarlierFiles> {
+    pub fn at(base: &Base, place: &[u8]) -> Result<EarlierFiles> {
         let failed =
             |errno: Errno| Error::new(ErrorKind::NoSource, sentence("use for --basis", place, errno));
-        let opened = open_trusted(place, READ, Mode::empty()).map_err(failed)?;
+        let opened = base.open_place(place, READ).map_err(failed)?;
         match kind(&fstat(&opened).map_err(failed)?) {
             FileType::RegularFile => Ok(EarlierFiles::File(Arc::new(opened))),
             FileType::Directory => Ok(EarlierFiles::Directory(opened)),

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod known;
 mod long;
+mod short;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -100,7 +101,7 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     source.tell_identities();
     if let Some(earlier) = &play.earlier {
         let place = std::os::unix::ffi::OsStrExt::as_bytes(earlier.as_os_str());
-        source.has_earlier(EarlierFiles::at(place).expect("it can be read"));
+        source.has_earlier(EarlierFiles::at(&Base::Ambient, place).expect("it can be read"));
     }
     let spec = SinkSpec {
         preserve: options.preserve.clone(),

@@ -119,7 +119,7 @@ pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> R
                 budget: MemoryBudget::default(),
             })?;
             if let Some(old) = options.sync.as_ref().and_then(|sync| sync.basis.as_deref()) {
-                source.has_earlier(EarlierFiles::at(old)?);
+                source.has_earlier(EarlierFiles::at(&Base::Ambient, old)?);
             }
             Ok(source)
         }

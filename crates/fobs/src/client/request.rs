@@ -47,7 +47,7 @@ impl Client<'_> {
             sending: sending_of(options),
             udp_ports: options.udp_ports,
             resuming,
-            sync: options.sync.as_ref().map(|sync| sync.for_the_other().into()),
+            sync: options.sync.as_ref().map(|sync| sync.for_the_other(direction).into()),
             probe: None,
             timeout: Some(options.timeout),
             streams: false,

@@ -9,7 +9,7 @@ use fobs_model::error::Result;
 use fobs_model::message::Open;
 use fobs_model::options::Privileges;
 use fobs_model::permit::Permit;
-use fobs_store::{Base, Part, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
+use fobs_store::{Base, EarlierFiles, Part, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 
 /// Where a push is stored, and how.
 pub(super) fn push_sink(
@@ -71,7 +71,10 @@ fn whole_source(base: Base, open: &Open, privileges: Privileges, budget: &Memory
         let path = open.paths.first().map_or(&b""[..], Vec::as_slice);
         return Source::of_part(&base, path, part, range.stamp, open.compress);
     }
-    Source::open(SourceSpec {
+    // Its path was judged with the request.
+    let old = open.sync.as_ref().and_then(|sync| sync.basis.as_deref());
+    let earlier = old.map(|old| EarlierFiles::at(&base, old)).transpose()?;
+    let mut source = Source::open(SourceSpec {
         base,
         paths: open.paths.clone(),
         recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
@@ -80,5 +83,7 @@ fn whole_source(base: Base, open: &Open, privileges: Privileges, budget: &Memory
         compress: open.compress,
         sync: open.sync.clone(),
         budget: budget.clone(),
-    })
+    })?;
+    earlier.into_iter().for_each(|earlier| source.has_earlier(earlier));
+    Ok(source)
 }

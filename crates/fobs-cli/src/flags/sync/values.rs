@@ -118,9 +118,7 @@ pub const VALUES: &[Row] = &[
         "OLD",
         Takes::Words(Names::File, |it, old| it.sync.choices.basis = Some(old.into_vec())),
     )
-    .help(
-        "An earlier version of the source, on this host, that the destination has too: what differs is sent",
-    )
+    .help("An earlier version of the source, on its host, that the destination has too: what differs is sent")
     .on(&[SYNC.of_one_run()]),
     Row::new("max-delete", "N", Takes::Number(0, u64::MAX, |it, most| it.sync.max_delete = Some(most)))
         .help("Delete at most N files; further ones are left, exit code 25")

@@ -7,7 +7,7 @@ use fobs_model::error::ErrorKind;
 use fobs_model::listing::{Entry, EntryKind};
 use fobs_model::name::RelPath;
 use fobs_model::options::sync::{Enter, SyncOptions};
-use fobs_model::options::{PickedNames, SignedTicket, TransferOptions};
+use fobs_model::options::{PickedNames, Preserve, SignedTicket, TransferOptions};
 use fobs_model::public_key::PublicKey;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -153,7 +153,9 @@ fn fetch_picked(
     ticket: &SignedTicket,
 ) -> fobs_model::error::Result<Vec<Entry>> {
     let names = names.iter().map(|name| RelPath::new(name.as_bytes().to_vec()).unwrap()).collect();
-    let picked = PickedNames { names, ..PickedNames::default() };
+    // Without times a second fetch finds the file there only when both were made in one second.
+    let preserve = Preserve { times: true, ..Preserve::default() };
+    let picked = PickedNames { names, preserve, ..PickedNames::default() };
     open(destination).call().picked(picked).fetch("here", ticket)
 }
 

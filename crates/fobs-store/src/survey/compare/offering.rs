@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use super::Compare;
 use super::directory::{Neighbour, files_of};
 use super::moved::Moved;
-use crate::delta::{Basis, FILE_MIN, Held, Readable, basis_in_place};
+use crate::delta::{Basis, FILE_MIN, Held, Readable, SHORT_MAX, basis_in_place, is_worth_listing};
 use crate::survey::choice::{Changes, Decision};
 use crate::survey::row::{Row, RowKind};
 use crate::view::View;
@@ -61,30 +61,27 @@ impl Compare {
 
     fn basis_of(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<Basis> {
         let view = self.view.as_mut()?;
-        let is_long = row.identity.size >= FILE_MIN;
+        let size = row.identity.size;
         let place = view.place(&row.path).into_owned();
         // What an earlier run of rsync or of this program left of it comes first, as in rsync.
         let partial = self.target.as_ref().and_then(|target| target.partial_of(&row.path));
-        if is_long
-            && let Some(part) = partial.map(|part| view.place(&part).into_owned())
-            && let Some(left) = basis_in_place(view, &part, FILE_MIN)
+        if let Some(part) = partial.map(|part| view.place(&part).into_owned())
+            && let Some(left) = worth(view, &part, size)
         {
             return Some(open(view, &part, left, Origin::Unfinished));
         }
-        if is_long && let Some(own) = basis_in_place(view, &place, FILE_MIN) {
+        if let Some(own) = worth(view, &place, size) {
             return Some(open(view, &place, own, Origin::SameName));
         }
         let unfinished = self.history.as_ref().and_then(|history| history.unfinished(&place));
-        if is_long
-            && let Some(part) = unfinished
-            && let Some(left) = basis_in_place(view, &part, FILE_MIN)
+        if let Some(part) = unfinished
+            && let Some(left) = worth(view, &part, size)
         {
             return Some(open(view, &part, left, Origin::Unfinished));
         }
         let target = self.target.as_mut()?;
-        if is_long && let Some((file, size)) = target.basis_elsewhere(&row.path) {
-            let held = Held::Open(Readable::shared_with_others(file));
-            return Some(Basis { held, size, origin: Origin::Elsewhere });
+        if let Some(found) = target.basis_elsewhere(&row.path, size) {
+            return Some(held(found, Origin::Elsewhere, |(file, _)| Readable::shared_with_others(file)));
         }
         let renames = target.renames();
         self.new_bytes = self.new_bytes.saturating_add(row.identity.size);
@@ -97,7 +94,7 @@ impl Compare {
                 return Some(Basis { held, size, origin: Origin::Moved });
             }
         }
-        if !target.is_fuzzy() || !is_long {
+        if !target.is_fuzzy() {
             return None;
         }
         let (directory, name) = path::split(&place);
@@ -110,7 +107,7 @@ impl Compare {
         let beside = path::join(parent, &similar.name);
         // The one source that gets another name here has no directory within the transfer.
         let place = path::join(directory, &similar.name);
-        let similar = (view.place(&beside).as_ref() == place).then(|| basis_in_place(view, &place, FILE_MIN));
+        let similar = (view.place(&beside).as_ref() == place).then(|| worth(view, &place, size));
         Some(open(view, &place, similar??, Origin::Similar))
     }
 }
@@ -124,8 +121,24 @@ impl Neighbours {
     }
 }
 
-fn open(view: &mut View, place: &[u8], (file, size): (OwnedFd, u64), origin: Origin) -> Basis {
-    Basis { held: Held::Open(Readable::of(view, place, (file, size))), size, origin }
+/// The file at a place, if its list is short beside the file of `size` bytes that is to come.
+fn worth(view: &mut View, place: &[u8], size: u64) -> Option<(OwnedFd, u64)> {
+    basis_in_place(view, place, FILE_MIN).filter(|(_, basis)| is_worth_listing(*basis, size))
+}
+
+fn open(view: &mut View, place: &[u8], found: (OwnedFd, u64), origin: Origin) -> Basis {
+    held(found, origin, |found| Readable::of(view, place, found))
+}
+
+/// A short one is read now; a longer one stays open, as `open` says.
+fn held(
+    (file, size): (OwnedFd, u64),
+    origin: Origin,
+    open: impl FnOnce((OwnedFd, u64)) -> Readable,
+) -> Basis {
+    let kept = if size < SHORT_MAX { Readable::kept(&file, size).ok() } else { None };
+    let readable = kept.unwrap_or_else(|| open((file, size)));
+    Basis { held: Held::Open(readable), size, origin }
 }
 
 /// The file that is most similar: one of the same size and time, else of the nearest name.

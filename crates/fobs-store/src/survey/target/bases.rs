@@ -8,7 +8,7 @@ use rustix::fs::Stat;
 use super::look::{checksum_in, look};
 use super::{Target, wanted};
 use crate::basis::{Link, Links};
-use crate::delta::{FILE_MIN, basis_at};
+use crate::delta::{FILE_MIN, basis_at, is_worth_listing};
 use crate::held::{Movable, is_shared, is_trusted};
 use crate::identity::Identity;
 use crate::sink::Sink;
@@ -138,9 +138,10 @@ impl Target {
         }
     }
 
-    /// A file of that name in one of the directories, of which a delta can be made.
-    pub(in crate::survey) fn basis_elsewhere(&mut self, path: &[u8]) -> Option<(OwnedFd, u64)> {
-        self.bases.views.iter_mut().find_map(|view| basis_at(view, path, FILE_MIN))
+    /// A file of that name in one of the directories, of which a delta for `size` bytes can be made.
+    pub(in crate::survey) fn basis_elsewhere(&mut self, path: &[u8], size: u64) -> Option<(OwnedFd, u64)> {
+        let worth = |found: &(OwnedFd, u64)| is_worth_listing(found.1, size);
+        self.bases.views.iter_mut().find_map(|view| basis_at(view, path, FILE_MIN).filter(worth))
     }
 
     /// Whether files beside one that comes are looked at, too.
