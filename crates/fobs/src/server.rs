@@ -257,10 +257,7 @@ fn send_pull(
     let Granted { answer, mut link, streams, knows_survey, knows_parts } = granted;
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
-        None => {
-            let privileges = policy.permit.privileges();
-            source_of(policy.base, &open, privileges, policy.size_max, &policy.budget)
-        }
+        None => source_of(policy.base, &open, &policy.permit, policy.size_max, &policy.budget),
     }?;
     if knows_survey {
         source.tell_identities();

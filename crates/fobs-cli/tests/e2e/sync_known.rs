@@ -57,6 +57,42 @@ fn an_earlier_version_at_both_ends_leaves_what_differs() {
 }
 
 #[test]
+fn the_snapshot_before_is_found_beside_the_source() {
+    for (name, carrier, direction) in [
+        ("beside_daemon_push", Carrier::Daemon, Direction::Push),
+        ("beside_ssh_push", Carrier::Ssh, Direction::Push),
+        ("beside_daemon_pull", Carrier::Daemon, Direction::Pull),
+        ("beside_ssh_pull", Carrier::Ssh, Direction::Pull),
+    ] {
+        let case = Case::new(name);
+        let route = Route::open(&case, carrier, direction);
+        let old = content(1);
+        let new = trained(&old);
+        put(&route.source_path("snaps/2/w/model.bin"), &new, 0);
+        put(&route.target_path("1/w/model.bin"), &old, 500);
+        // What stands there is the version before, another one, or none.
+        for (beside, part) in [(Some(&old), 6), (Some(&content(9)), 130), (None, 110)] {
+            let there = route.source_path("snaps/1/w/model.bin");
+            match beside {
+                Some(bytes) => put(&there, bytes, 500),
+                None => fs::remove_file(there).expect("it is there"),
+            }
+            for source in ["snaps/2/", "snaps/2/w"] {
+                let _ = fs::remove_dir_all(route.target_path("2"));
+                let mut command =
+                    route.sync(&["-a", "--json", "--mkpath", "--link-dest=../1"].map(str::to_owned));
+                command.arg(route.source(source)).arg(route.target("2/"));
+                let end = last(&case.run(&mut command).expect_success().stdout);
+                let came = fs::read(route.target_path("2/w/model.bin")).expect("it came");
+                assert!(came == new, "{name} {source}");
+                let packets = end["packets_needed"].as_u64().expect("a count");
+                assert!(packets * 1400 < LEN as u64 * part / 100, "{name} {source}: {end}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_basis_is_read_where_the_key_may_read() {
     let case = Case::new("a_basis_is_read_where_the_key_may_read");
     let (key, server) = (Key::generate(&case, "user"), Key::generate(&case, "server-key"));

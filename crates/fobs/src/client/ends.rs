@@ -108,6 +108,8 @@ pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> R
     match sources {
         LocalSources::Stdin => Source::from_stream(Box::new(std::io::stdin()), options.compress),
         LocalSources::Paths(paths) => {
+            let named = options.sync.as_deref().map_or(&[][..], |sync| &sync.link_dest);
+            let beside = EarlierFiles::beside(&Base::Ambient, &paths, named, |_| true);
             let mut source = Source::open(SourceSpec {
                 privileges: Privileges::OfTheUser,
                 base: Base::Ambient,
@@ -120,6 +122,8 @@ pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> R
             })?;
             if let Some(old) = options.sync.as_ref().and_then(|sync| sync.basis.as_deref()) {
                 source.has_earlier(EarlierFiles::at(&Base::Ambient, old)?);
+            } else if let Some(beside) = beside {
+                source.has_earlier(beside);
             }
             Ok(source)
         }

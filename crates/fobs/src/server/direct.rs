@@ -57,8 +57,7 @@ pub(super) fn send(
         return Ok(Told::Nothing);
     }
     let began = Instant::now();
-    let privileges = policy.permit.privileges();
-    let source = source_of(policy.base_again()?, open, privileges, policy.size_max, &policy.budget)?;
+    let source = source_of(policy.base_again()?, open, &policy.permit, policy.size_max, &policy.budget)?;
     let shape = source.shape();
     let Some(mut filled) = Filled::all_of(source, room as usize)? else { return Ok(Told::Nothing) };
     pass(&policy.throttle, filled.chunk.len(), cancel)?;

@@ -7,7 +7,7 @@ use fobs_channel::secure::identity::PublicKey;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
 use fobs_model::message::Open;
-use fobs_model::options::Privileges;
+use fobs_model::options::sync::SyncOptions;
 use fobs_model::permit::Permit;
 use fobs_store::{Base, EarlierFiles, Part, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 
@@ -51,16 +51,16 @@ pub(super) fn push_sink(
 pub(super) fn source_of(
     base: Base,
     open: &Open,
-    privileges: Privileges,
+    permit: &Permit,
     size_max: Option<u64>,
     budget: &MemoryBudget,
 ) -> Result<Source> {
-    let mut source = whole_source(base, open, privileges, budget)?;
+    let mut source = whole_source(base, open, permit, budget)?;
     size_max.inspect(|bytes| source.limit_to(*bytes));
     Ok(source)
 }
 
-fn whole_source(base: Base, open: &Open, privileges: Privileges, budget: &MemoryBudget) -> Result<Source> {
+fn whole_source(base: Base, open: &Open, permit: &Permit, budget: &MemoryBudget) -> Result<Source> {
     if let Some(range) = open.reuse.range {
         let part = if range.whole {
             Part::Whole { max: range.len }
@@ -71,15 +71,22 @@ fn whole_source(base: Base, open: &Open, privileges: Privileges, budget: &Memory
         let path = open.paths.first().map_or(&b""[..], Vec::as_slice);
         return Source::of_part(&base, path, part, range.stamp, open.compress);
     }
-    // Its path was judged with the request.
-    let old = open.sync.as_ref().and_then(|sync| sync.basis.as_deref());
-    let earlier = old.map(|old| EarlierFiles::at(&base, old)).transpose()?;
+    let earlier = match open.sync.as_deref() {
+        Some(SyncOptions { basis: Some(old), .. }) => {
+            // Its path was judged with the request.
+            Some(EarlierFiles::at(&base, old)?)
+        }
+        Some(sync) => {
+            EarlierFiles::beside(&base, &open.paths, &sync.link_dest, |path| permit.check_path(path).is_ok())
+        }
+        None => None,
+    };
     let mut source = Source::open(SourceSpec {
         base,
         paths: open.paths.clone(),
         recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
         preserve: preserved(open.sync.as_deref(), open.preserve),
-        privileges,
+        privileges: permit.privileges(),
         compress: open.compress,
         sync: open.sync.clone(),
         budget: budget.clone(),
