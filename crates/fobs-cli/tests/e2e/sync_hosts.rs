@@ -100,7 +100,7 @@ impl<'a> Ends<'a> {
         if world.fate.breaks_off() {
             command.args(["--rate", "100Mbit"]);
         }
-        command.args(&world.options);
+        command.args(&world.options).args(world.ways);
         let (local, remote) = (self.case.path("local"), |name: &str| self.daemon.url(name));
         match world.direction {
             Direction::Push => command.arg(local.join(SOURCE).join("")).arg(remote(&format!("{TARGET}/"))),

@@ -73,6 +73,27 @@ pub struct World {
     pub moves: bool,
     /// What is unchanged in an earlier tree is linked from there (`--link-dest`).
     pub links_from: bool,
+    /// How what changed and moved is sent, which changes nothing of what then stands there.
+    pub ways: &'static [&'static str],
+}
+
+/// Where both sides have versions of the same files.
+const VERSIONS: &str = "versions";
+const WAYS: [&[&str]; 7] = [
+    &[],
+    &["--delta=always"],
+    &["--delta=never"],
+    &["--delta=always", "--track-renames"],
+    &["--track-renames"],
+    &["--delta=always", "--fuzzy"],
+    &["--no-track-renames"],
+];
+
+/// Which side a version is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    New,
+    Old,
 }
 
 /// The choices of one name.
@@ -148,6 +169,7 @@ impl World {
             has_xattrs: one_in(seed, "xattrs", 3),
             moves,
             links_from,
+            ways: pick(&mut stream(seed, "ways"), &WAYS),
         }
     }
 
@@ -189,8 +211,42 @@ impl World {
         if self.fate == Fate::Frozen {
             make_tree(&top.join(FROZEN), &mut stream(self.seed, "frozen"), 1, abilities);
         }
+        self.make_versions(top, Version::New);
         set_time(top, LONG_AGO + 5);
         mounted
+    }
+
+    /// Files that changed, and that have another name or place at the target; not where it has little room.
+    fn make_versions(&self, top: &Path, version: Version) {
+        if matches!(self.fate, Fate::Full(_)) {
+            return;
+        }
+        let mut random = stream(self.seed, VERSIONS);
+        let directory = top.join(VERSIONS);
+        fs::create_dir_all(directory.join("old place")).expect("own directory");
+        for number in 0..6 {
+            let len = 1 << random.below(19);
+            let mut bytes = random.bytes(len);
+            let at = random.below(len as u64 + 1) as usize;
+            let [extra, is_moved] = [random.below(900), random.below(2)];
+            let new_place = ["new name", "old place/1"][random.below(2) as usize];
+            let old_place = ["old name", "old place/2"][random.below(2) as usize];
+            if is_moved == 0 && version == Version::New {
+                bytes.splice(at..at, stream(extra, VERSIONS).bytes(extra as usize));
+            }
+            let place = match (is_moved, version) {
+                (0, _) => format!("{number}"),
+                (_, Version::New) => format!("{new_place} {number}"),
+                (_, Version::Old) => format!("{old_place} {number}"),
+            };
+            let path = directory.join(place);
+            fs::write(&path, bytes).expect("room");
+            let seconds = if is_moved == 0 && version == Version::Old { 100 } else { 200 };
+            set_time(&path, LONG_AGO + seconds + number);
+        }
+        for place in ["old place", ""] {
+            set_time(&directory.join(place), LONG_AGO + 8);
+        }
     }
 
     /// Makes the earlier tree beside the target, which has some of the source as it is.
@@ -222,6 +278,7 @@ impl World {
             ["a", "only here"].iter().for_each(|name| set_time(&top.join(name), LONG_AGO + 7));
         } else {
             mounted.extend(self.make(top, &seeds, abilities, [self.mounts[1], self.mounts[2]]));
+            self.make_versions(top, Version::Old);
         }
         if self.receiver == Receiver::User {
             give(top, NOBODY);
