@@ -112,6 +112,19 @@ def test_no_worker_at_all_ends_the_call(sides: Sides) -> None:  # noqa: F811
         calling.join(START_WAIT)
 
 
+def test_a_task_for_a_client_without_a_scheduler_is_a_sentence(tmp_path: Path) -> None:
+    from fobs.cluster._workers import Workers
+
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
+        client = distributed.Client(cluster)
+        node = Node("here", path=str(tmp_path))
+        workers = Workers(client, [node])
+        client.close()
+        for act in (lambda: workers.submit(len, node, ""), lambda: workers.hand_over(len, ""), workers.greet):
+            with pytest.raises(ClusterError, match="scheduler.*call again"):
+                act()
+
+
 def test_what_happened_to_a_killed_worker_is_said_of_its_node(sides: Sides) -> None:  # noqa: F811
     total = make_tree(sides.source, files=60)
     sides.dask.workers("s1", "s2", "d1", "d2")
