@@ -88,6 +88,7 @@ class Run:
         self.no_worker_since: float | None = None
         self.stop = threading.Event()
         self.beaten: BaseException | None = None
+        self.beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
 
     def run(self) -> ClusterResult:
         """All of it."""
@@ -105,8 +106,7 @@ class Run:
             planned = predicted(made, self.pairs, self.workers, self.options.get("rate"))
             return replace(self._result(), planned=planned)
         self.survey.take()
-        beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
-        beats.start()
+        self.beats.start()
         topic = f"fobs-{self.id}"
         self.client.subscribe_topic(topic, self._hear)
         try:
@@ -124,8 +124,7 @@ class Run:
                 error.result = self._result()
             raise
         finally:
-            self.stop.set()
-            beats.join(BEAT_EVERY * 2)
+            self._stop_beats()
             self._leave(topic)
 
     def _plan(self, may_miss: bool) -> Plan:
@@ -382,6 +381,11 @@ class Run:
             except Exception:  # noqa: S112 - a worker or node that is gone: the loop finds out
                 continue
 
+    def _stop_beats(self) -> None:
+        """A beat that is under way writes into what is to be removed."""
+        self.stop.set()
+        self.beats.join(BEAT_EVERY * 2)
+
     # After the last shard.
 
     def _abandon(self) -> None:
@@ -417,7 +421,7 @@ class Run:
         ]
 
     def _end(self, top: Found | None) -> ClusterResult:
-        self.stop.set()
+        self._stop_beats()
         left_open = bool(self.tally.errors.count or self.tally.given_up)
         places = self.workers.places(self.destination, self.source)
         self.survey.first_that_can(

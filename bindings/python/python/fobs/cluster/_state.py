@@ -10,6 +10,7 @@ All of it lies in ``.fobs-cluster`` below the destination and is gone after a tr
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -58,6 +59,8 @@ def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.
 
 #: Of two that took the destination at once, the later one has it: how long the first one waits to see it, seconds.
 CONFIRM_AFTER = BEAT_EVERY / 4
+#: How often the state is removed, while others still write there.
+CLEARINGS_MAX = 5
 
 
 def confirm_lock(
@@ -180,8 +183,14 @@ def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = 
 
 def clear(access: Access) -> None:
     """Removes the state, and the files that it names."""
-    state = access.list(STATE)
-    remove_all(access, [found.name for found in state])
-    for found in state:
-        access.remove(f"{STATE}/{found.name}")
-    access.remove(STATE)
+    for left in reversed(range(CLEARINGS_MAX)):
+        state = access.list(STATE)
+        remove_all(access, [found.name for found in state])
+        for found in state:
+            access.remove(f"{STATE}/{found.name}")
+        try:
+            return access.remove(STATE)
+        except OSError as error:
+            # A worker that was taken for dead has just written there.
+            if not left or error.errno != errno.ENOTEMPTY:
+                raise
