@@ -18,6 +18,9 @@ import pytest
 
 import fobs
 from fobs.cluster import ClusterError, Node, transfer
+from fobs.cluster._access import Local
+from fobs.cluster._shards import STATE
+from fobs.cluster._state import LOCK, clear
 
 from .cluster_trees import differences, make_any
 from .conftest import START_WAIT, Served, free_port
@@ -112,6 +115,19 @@ def test_no_worker_at_all_ends_the_call(sides: Sides) -> None:  # noqa: F811
         calling.join(START_WAIT)
 
 
+def test_a_task_for_a_client_without_a_scheduler_is_a_sentence(tmp_path: Path) -> None:
+    from fobs.cluster._workers import Workers
+
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
+        client = distributed.Client(cluster)
+        node = Node("here", path=str(tmp_path))
+        workers = Workers(client, [node])
+        client.close()
+        for act in (lambda: workers.submit(len, node, ""), lambda: workers.hand_over(len, ""), workers.greet):
+            with pytest.raises(ClusterError, match="scheduler.*call again"):
+                act()
+
+
 def test_what_happened_to_a_killed_worker_is_said_of_its_node(sides: Sides) -> None:  # noqa: F811
     total = make_tree(sides.source, files=60)
     sides.dask.workers("s1", "s2", "d1", "d2")
@@ -128,6 +144,23 @@ def test_what_happened_to_a_killed_worker_is_said_of_its_node(sides: Sides) -> N
     hurt = {node.name: node for node in result.nodes if node.failures}
     assert hurt and set(hurt) <= {"d1", "s2"}
     assert all("shard" in node.last and "worker" in node.last for node in hurt.values()), hurt
+
+
+def test_the_state_goes_though_a_worker_that_was_taken_for_dead_writes(tmp_path: Path) -> None:
+    class Late(Local):
+        late = 2
+
+        def remove(self, name: str, tree: bool = False) -> None:
+            if name == STATE and self.late:
+                self.late -= 1
+                self.write(f"{STATE}/done-{self.late}", b"[]")
+            super().remove(name, tree)
+
+    access = Late(str(tmp_path))
+    access.make_directories(STATE)
+    access.write(LOCK, b"{}")
+    clear(access)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from .._errors import ConnectError, SourceNotFoundError, SshError, TransferTimeoutError, UsageError
+from .._errors import SourceNotFoundError
 from .._session import Session
 from .._types import Entry
 from ._nodes import Node
@@ -24,8 +24,6 @@ _STATE_MAX = 64 << 20
 OWN_MODE = 0o1600
 # The names of such files. A name alone makes no file one of ours.
 _OWN_NAME = re.compile(r"\..+\.fobs-[a-z0-9]{6}", re.DOTALL)
-# Entries of a tree: they are held in memory, about 1 kB each.
-ENTRIES_MAX = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +43,14 @@ class Found:
 
 
 Rows = list[Found]
-Names = list[str]
 #: Directories that could not be read, with the reason.
 Failed = list[tuple[str, str]]
-#: Entries below a top, and what of it could not be read.
-Walked = tuple[Rows, Failed]
 
 
 class Access(Protocol):
     """What a task can do with the files of a side; names are relative to its root."""
 
     def list(self, name: str) -> list[Found]: ...
-    def walk(self) -> Walked: ...
     def stat(self, name: str) -> Found | None: ...
     def read(self, name: str) -> bytes: ...
     def write(self, name: str, data: bytes) -> None: ...
@@ -74,49 +68,24 @@ class Local:
         return os.path.join(self.root, name) if name else self.root
 
     def list(self, name: str) -> list[Found]:
-        found = []
         with os.scandir(self.path(name)) as entries:
-            for entry in entries:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                    # Neither are they listed by a session.
-                    if _is_unfinished(entry.name, status):
-                        continue
-                    row = self._found(entry.name, status)
-                    target = os.readlink(entry.path) if row.kind == "link" else None
-                    found.append(row if target is None else replace(row, target=target))
-                except FileNotFoundError:
-                    # Another worker has renamed or removed it meanwhile.
-                    continue
-        return found
+            names = [entry.name for entry in entries]
+        found = (self.look(name, one) for one in names)
+        return [replace(row, name=os.path.basename(row.name)) for row in found if row is not None]
 
-    def walk(self) -> Walked:
-        """Everything below the root; raises what listing the root itself raises."""
-        rows: list[Found] = []
-        failed: list[tuple[str, str]] = []
-        left = [""]
-        while left:
-            directory = left.pop()
-            try:
-                inside = self.list(directory)
-            except (FileNotFoundError, NotADirectoryError) as error:
-                if not directory:
-                    raise SourceNotFoundError(f"cannot list {self.root!r}: {error.strerror}") from error
-                # It is gone meanwhile.
-                continue
-            except OSError as error:
-                if not directory:
-                    raise
-                failed.append((directory, f"cannot list {directory!r}: {error.strerror}"))
-                continue
-            for found in inside:
-                row = replace(found, name=join(directory, found.name))
-                rows.append(row)
-                if row.kind == "directory":
-                    left.append(row.name)
-            if len(rows) > ENTRIES_MAX:
-                raise too_many()
-        return rows, failed
+    def look(self, directory: str, name: str) -> Found | None:
+        """What has a name in a directory; nothing of a copy that is not complete, as of a session."""
+        inner = join(directory, name)
+        path = self.path(inner)
+        try:
+            status = os.lstat(path)
+            if _is_unfinished(name, status):
+                return None
+            row = self._found(inner, status)
+            return replace(row, target=os.readlink(path)) if row.kind == "link" else row
+        except FileNotFoundError:
+            # Another worker has renamed or removed it meanwhile.
+            return None
 
     def stat(self, name: str) -> Found | None:
         try:
@@ -170,10 +139,6 @@ def join(directory: str, name: str) -> str:
     return f"{directory}/{name}" if directory else name
 
 
-def too_many() -> UsageError:
-    return UsageError(f"the tree has more than {ENTRIES_MAX} entries; transfer the directories below one by one")
-
-
 def _is_unfinished(name: str, status: os.stat_result) -> bool:
     """Whether it is a file of a copy that is not complete."""
     is_marked = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == OWN_MODE
@@ -189,38 +154,9 @@ class Remote:
     def list(self, name: str) -> list[Found]:
         return [_found(entry) for entry in self.session.ls(name)]
 
-    def walk(self) -> Walked:
-        """Everything below the root, in one request: what of it cannot be read is found level by level."""
-        rows: list[Found] = []
-        failed: list[tuple[str, str]] = []
-        left = [""]
-        while left:
-            directory = left.pop()
-            try:
-                below = self.session.walk(directory)
-                rows += [_found(entry, directory) for entry in below]
-            except (ConnectError, SshError, TransferTimeoutError, SourceNotFoundError):
-                if not directory:
-                    raise
-                failed.append((directory, "it is gone, or its server is"))
-            except OSError:
-                # A directory below that may not be read, more entries than one answer has, or an older server.
-                left += self._level(directory, rows, failed)
-            if len(rows) > ENTRIES_MAX:
-                raise too_many()
-        return rows, failed
-
-    def _level(self, directory: str, rows: Rows, failed: Failed) -> Names:
-        """One directory of a walk; those in it."""
-        try:
-            inside = [_found(entry, directory) for entry in self.session.ls(directory)]
-        except OSError as error:
-            if not directory:
-                raise
-            failed.append((directory, str(error)))
-            return []
-        rows += inside
-        return [row.name for row in inside if row.kind == "directory"]
+    def below(self, directory: str) -> Rows:
+        """Everything below a directory, in one request."""
+        return [_found(entry, directory) for entry in self.session.walk(directory)]
 
     def stat(self, name: str) -> Found | None:
         try:
@@ -296,6 +232,16 @@ def of_task() -> tuple[Callable[[], bool], Callable[[str, object], None]]:
         return task is not None and task.state == "executing"
 
     return is_wanted, worker.log_event
+
+
+def address_of_task() -> str:
+    """The worker that runs this; empty without one."""
+    try:
+        from distributed import get_worker
+
+        return str(get_worker().address)
+    except (ImportError, ValueError):
+        return ""
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Flights:
     def start(self, order: Assignment, pair: Pair, began: float, is_second: bool = False) -> None:
         """Hands a shard to a worker."""
         resources = self.workers.resources(pair.place)
-        future = self.client.submit(move, order, key=order.key, pure=False, retries=0, resources=resources)
+        future = self.workers.hand_over(move, order, key=order.key, resources=resources)
         self.pairs.take(pair)
         self.of[order.key] = Flight(order.shard, pair, future, began, is_second=is_second)
         future.add_done_callback(lambda _: self.landed.put(order.key))

@@ -17,7 +17,7 @@ from .._options import named
 from .._session import Session
 from .._types import Progress, Result
 from .._values import encode
-from ._access import Access, Found, Local, Remote, Walked, access_to, join, of_task, session_with
+from ._access import Access, Found, Local, Remote, access_to, join, of_task, session_with
 from ._agree import Hashed, hashes_at
 from ._nodes import Node
 from ._part import made
@@ -25,6 +25,7 @@ from ._shards import PIECE, STATE, File, Shard
 from ._state import (
     Record,
     confirm_lock,
+    done_names,
     finish_file,
     missing_runs,
     note_done,
@@ -101,21 +102,8 @@ def greet() -> Greeting:
     return Greeting(_fobs.VERSION, platform.node(), time.time())
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What is at a side."""
-
-    rows: list[Found]
-    #: Files of the destination that an earlier call has verified.
-    done: dict[str, Record] = field(default_factory=dict)
-    #: The side itself, where it is a directory.
-    top: Found | None = None
-    #: Directories that could not be listed, and why.
-    failed: list[tuple[str, str]] = field(default_factory=list)
-
-
-def look_at_source(node: Node, at: str) -> Standing | File:
-    """The tree of the source, or the one file that it is."""
+def look_at_source(node: Node, at: str) -> Found | File:
+    """The top of the source, or the one file that it is."""
     above, name = node.above()
     if name:
         with access_to(above, at) as access:
@@ -123,36 +111,35 @@ def look_at_source(node: Node, at: str) -> Standing | File:
             if found is not None and found.kind == "file":
                 return File("", found.size, found.mtime_ns, found.mode)
     with access_to(node, at) as access:
-        rows, failed = _tree_of(access)
-        return Standing(rows, {}, access.stat(""), failed)
+        top = access.stat("")
+        if top is None:
+            raise SourceNotFoundError(f"{node} does not exist")
+        return top
 
 
-def _tree_of(access: Access) -> Walked:
-    """All but the state of a transfer."""
-    rows, failed = access.walk()
-    return [row for row in rows if row.name != STATE and not row.name.startswith(f"{STATE}/")], failed
-
-
-def look_at_destination(node: Node, at: str, owner: str) -> Standing:
-    """Takes the destination; returns what stands there, and which files of it are verified."""
+def take_destination(node: Node, at: str, owner: str) -> None:
+    """Takes the destination, which is made where it is missing."""
     with access_to(node, at) as access:
         access.make_directories("")
         take_lock(access, owner)
-        taken = time.monotonic()
-        rows, failed = _tree_of(access)
-        found = Standing(rows, read_done(access), access.stat(""), failed)
-        confirm_lock(access, owner, taken)
-        return found
 
 
-def glance_at_destination(node: Node, at: str) -> Standing:
-    """The same for a transfer that changes nothing, so that nothing is taken."""
+def keep_destination(node: Node, at: str, owner: str, wait: float) -> None:
+    """Looks once more, after so many seconds, whether it is still taken."""
     with access_to(node, at) as access:
-        try:
-            rows, failed = _tree_of(access)
-        except (FileNotFoundError, NotADirectoryError, SourceNotFoundError):
-            return Standing([])
-        return Standing(rows, read_done(access) if access.stat(STATE) else {}, access.stat(""), failed)
+        confirm_lock(access, owner, wait)
+
+
+def list_done(node: Node, at: str) -> list[str]:
+    """Names of the records of what an earlier call has verified."""
+    with access_to(node, at) as access:
+        return done_names(access)
+
+
+def read_records(node: Node, at: str, names: list[str]) -> list[Record]:
+    """What these say."""
+    with access_to(node, at) as access:
+        return [record for name in names for record in read_done(access, name)]
 
 
 def remove(node: Node, at: str, names: list[str]) -> list[tuple[str, str]]:

@@ -1,115 +1,250 @@
-"""What a transfer has to do, of what stands at both sides: a pure function."""
+"""What a transfer has to do, of what stands at both sides: the streams of their rows are merged, and neither is held."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ._access import Found
-from ._shards import RANGED_MIN, File, Shard, cut, file_of, is_ranged
+from ._ordered import Key, key
+from ._result import Failures
+from ._shards import RANGED_MIN, SHARD_FILES, Shard, cut, is_ranged
+from ._spool import Spool, Unit
+from ._state import Record
 from ._wanted import Wanted, is_same
 
 
 @dataclass
 class Plan:
-    """Shards in their stages, and names that the destination has and the source has not."""
+    """What there is to do; the names are in the spool."""
 
-    shards: list[Shard] = field(default_factory=list)
-    #: Rows whose attributes are set when all shards are in place, deepest first; further names of large files.
-    settle: list[tuple[Found, ...]] = field(default_factory=list)
-    #: Devices, fifos and sockets that were not asked for.
-    left_out: list[Found] = field(default_factory=list)
-    #: The topmost of what is deleted at the end, and what stands in the way of something of another kind.
-    delete: list[Found] = field(default_factory=list)
-    in_the_way: list[Found] = field(default_factory=list)
-    #: Files that an earlier call has verified.
-    done: list[File] = field(default_factory=list)
+    spool: Spool
+    slots: int
+    #: Numbers of the shards.
+    numbers: range = range(0)
     bytes: int = 0
     files: int = 0
+    #: Bytes that are sent, hashed where they are, and of names whose attributes are set at the end.
+    to_send: int = 0
+    to_check: int = 0
+    to_settle: int = 0
+    #: Bytes of files that an earlier call has verified.
+    done_bytes: int = 0
+
+    def shards(self) -> Iterator[Shard]:
+        return self.spool.shards(self.numbers)
+
+    def batches(self, place: str) -> Iterator[list[str]]:
+        """Names that the destination loses: ``way`` before the shards, ``delete`` after them."""
+        batch: list[str] = []
+        for name in self.spool.gone(place):
+            batch.append(name)
+            if len(batch) == SHARD_FILES:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What stands at both sides."""
+    """What stands at both sides, in the order of :func:`key`."""
 
-    source: list[Found]
-    there: Mapping[str, Found]
+    source: Iterable[Found]
+    there: Iterable[Found]
     wanted: Wanted
-    #: Whether an earlier call has verified a file.
-    is_done: Callable[[File], bool]
-    #: Directories of the destination in which something lies that the patterns protect.
-    guarded: frozenset[str] = frozenset()
-    #: Whether everything of the source could be listed.
-    is_whole: bool = True
+    #: The record of a file that an earlier call has verified, and that stands there as it was then.
+    done: Callable[[Found, Found | None], Record | None]
+    #: Whether everything of both sides could be listed; known when the rows have been taken.
+    is_whole: Callable[[], bool] = lambda: True
 
 
-def plan(sides: Sides, slots: int, ranged_min: int | None) -> Plan:
-    """Shards for this number of sessions at once; files of ``ranged_min`` bytes and more in ranges."""
-    made = Plan()
-    send: list[tuple[Found, ...]] = []
-    check: list[tuple[Found, ...]] = []
-    changed: set[str] = set()
-    above = {os.path.dirname(row.name) for row in sides.source}
-    for unit in _units(sides):
-        made.files += sum(row.kind == "file" for row in unit)
-        made.bytes += sum(row.size for row in unit if row.kind == "file")
-        if unit[0].kind == "directory":
-            # Those with something in them are made with that.
-            if unit[0].name not in above and not _is_there(unit[0], sides):
-                send.append(unit)
-                changed.add(os.path.dirname(unit[0].name))
-            continue
-        if unit[0].kind == "other" and not sides.wanted.kept & {"devices", "specials"}:
-            made.left_out += unit
-            continue
-        if _differs(unit, sides):
-            send.append(unit)
-            changed.update(os.path.dirname(row.name) for row in unit)
+@dataclass
+class _Frame:
+    """A directory of the destination that goes, unless the patterns protect something in it."""
+
+    prefix: str
+    place: str
+    mark: int
+    is_guarded: bool = False
+
+
+@dataclass
+class _Planner:
+    sides: Sides
+    plan: Plan
+    ranged_min: int | None
+    failures: Failures
+    frames: list[_Frame] = field(default_factory=list)
+    #: A directory of which no row has shown yet that something is in it.
+    held: tuple[Found, Found | None] | None = None
+
+    def take(self, row: Found | None, other: Found | None, is_protected: bool) -> None:
+        """One name, as it stands at each side."""
+        if other is not None and self.sides.wanted.delete:
+            self._look_whether_gone(row, other, is_protected)
+        if row is not None:
+            # What patterns protect at the destination is left out of the source as well.
+            self._take_row(row, other)
+
+    def _take_row(self, row: Found, other: Found | None) -> None:
+        self._let_go(row.name)
+        made = self.plan
+        if row.kind == "file":
+            made.files += 1
+            made.bytes += row.size
+        if row.kind == "directory":
+            self.held = (row, other)
+            is_due = other is None or other.kind != "directory" or self.sides.wanted.is_unseen
+            is_due = is_due or (other is not None and (row.mode, row.mtime_ns) != (other.mode, other.mtime_ns))
+            made.spool.add_directory(row, is_due)
+        elif "hard_links" in self.sides.wanted.kept and row.inode:
+            made.spool.add_linked(row, other)
         else:
+            self._decide((row,), (other,))
+
+    def _let_go(self, following: str) -> None:
+        """Directories with something in them are made with that; an empty one is sent."""
+        if self.held is None:
+            return
+        (row, other), self.held = self.held, None
+        if following.startswith(f"{row.name}/") or (other is not None and other.kind == row.kind):
+            return
+        self._send((row,))
+
+    def _send(self, unit: Unit) -> None:
+        spool = self.plan.spool
+        for row in unit:
+            spool.note_change(os.path.dirname(row.name))
+        is_cut = self.ranged_min is not None and is_ranged(unit[:1], self.ranged_min)
+        if _is_large(unit) or (is_cut and self.sides.wanted.kept):
+            # Ranges bring the content alone, of the first name alone.
+            spool.add_later(unit)
+            self.plan.to_settle += _bytes_of(unit)
+        sent = unit[:1] if _is_large(unit) else unit
+        spool.add_unit("files", sent)
+        self.plan.to_send += _bytes_of(sent)
+
+    def _decide(self, unit: Unit, there: tuple[Found | None, ...]) -> None:
+        """Names of one file, and what stands there."""
+        if unit[0].kind == "other" and not self.sides.wanted.kept & {"devices", "specials"}:
             for row in unit:
-                if row.kind != "file":
-                    continue
-                if sides.is_done(file_of(row)):
-                    made.done.append(file_of(row))
-                else:
-                    check.append((row,))
-    made.shards = cut(_early(send, sides), "files", slots, ranged_min) + cut(check, "check", slots)
-    if sides.wanted.delete:
-        _deletions(made, sides)
-        changed.update(os.path.dirname(row.name) for row in (*made.delete, *made.in_the_way))
-    made.settle = _last(sides, changed, send, ranged_min)
-    return made
-
-
-def _units(sides: Sides) -> list[tuple[Found, ...]]:
-    """Rows by path; names of one file together where hard links are kept."""
-    rows = sorted(sides.source, key=lambda row: os.fsencode(row.name))
-    if "hard_links" not in sides.wanted.kept:
-        return [(row,) for row in rows]
-    linked: dict[int, list[Found]] = {}
-    units: list[list[Found]] = []
-    for row in rows:
-        if row.kind == "directory" or not row.inode:
-            units.append([row])
-        elif row.inode in linked:
-            linked[row.inode].append(row)
+                why = f"{row.name!r} is not a regular file, directory or symbolic link and is left out"
+                self.failures.add(row.name, why)
+        elif _differs(unit, there, self.sides.wanted):
+            self._send(unit)
         else:
-            linked[row.inode] = [row]
-            units.append(linked[row.inode])
-    return [tuple(unit) for unit in units]
+            for row, other in zip(unit, there, strict=True):
+                if row.kind == "file":
+                    self._keep(row, other)
+
+    def _keep(self, row: Found, other: Found | None) -> None:
+        """A file that stands there already."""
+        record = self.sides.done(row, other)
+        if record is not None:
+            self.plan.spool.note([record])
+            self.plan.done_bytes += row.size
+        else:
+            self.plan.spool.add_unit("check", (row,))
+            self.plan.to_check += row.size
+
+    # What the source has not.
+
+    def _look_whether_gone(self, row: Found | None, other: Found, is_protected: bool) -> None:
+        self._leave_frames(other.name)
+        if is_protected:
+            for frame in self.frames:
+                frame.is_guarded = True
+            return
+        if row is None:
+            place = self.frames[-1].place if self.frames else "delete"
+        elif (row.kind == "directory") != (other.kind == "directory"):
+            place = "way"
+        else:
+            return
+        if other.kind == "directory":
+            self.frames.append(_Frame(f"{other.name}/", place, self.plan.spool.mark_gone()))
+        else:
+            self.plan.spool.add_gone(place, other.name)
+
+    def _leave_frames(self, following: str) -> None:
+        while self.frames and not following.startswith(self.frames[-1].prefix):
+            frame = self.frames.pop()
+            if not frame.is_guarded:
+                # The directory goes with all that is in it.
+                self.plan.spool.drop_gone(frame.mark)
+                self.plan.spool.add_gone(frame.place, frame.prefix[:-1])
+
+    def end(self) -> None:
+        """After the last name."""
+        self._let_go("")
+        self._leave_frames("")
+        spool = self.plan.spool
+        for pairs in spool.linked():
+            self._decide(tuple(row for row, _ in pairs), tuple(other for _, other in pairs))
+        if not self.sides.is_whole():
+            spool.drop_gone()
+        for place in ("way", "delete"):
+            for name in spool.gone(place):
+                spool.note_change(os.path.dirname(name))
+        spool.settle_directories()
+        made = self.plan
+        sent = cut(spool.units("files"), made.to_send, "files", made.slots, self.ranged_min)
+        checked = cut(spool.units("check"), made.to_check, "check", made.slots)
+        first, last = spool.add_shards(sent), spool.add_shards(checked)
+        made.numbers = range(first.start, last.stop)
 
 
-def _is_there(row: Found, sides: Sides) -> bool:
-    other = sides.there.get(row.name)
-    return other is not None and other.kind == row.kind
+def plan(sides: Sides, slots: int, ranged_min: int | None, spool: Spool, failures: Failures) -> Plan:
+    """Shards for this number of sessions at once; files of ``ranged_min`` bytes and more in ranges."""
+    planner = _Planner(sides, Plan(spool, slots), ranged_min, failures)
+    there: Iterator[tuple[Found, bool]] = ((row, False) for row in sides.there)
+    if sides.wanted.delete:
+        there = sides.wanted.select(sides.there)
+    for row, other, is_protected in merged(sides.wanted.of_source(sides.source), there):
+        planner.take(row, other, is_protected)
+    planner.end()
+    return planner.plan
 
 
-def _differs(unit: tuple[Found, ...], sides: Sides) -> bool:
+def merged(
+    source: Iterator[Found], there: Iterator[tuple[Found, bool]]
+) -> Iterator[tuple[Found | None, Found | None, bool]]:
+    """Each name once, as it stands at each side, and whether it is protected at the destination."""
+    left, right = _keyed((row, False) for row in source), _keyed(there)
+    one, two = next(left, None), next(right, None)
+    while one is not None or two is not None:
+        if two is None or (one is not None and one[0] < two[0]):
+            assert one is not None
+            yield one[1], None, False
+            one = next(left, None)
+        elif one is None or two[0] < one[0]:
+            yield None, two[1], two[2]
+            two = next(right, None)
+        else:
+            yield one[1], two[1], two[2]
+            one, two = next(left, None), next(right, None)
+
+
+def _keyed(rows: Iterable[tuple[Found, bool]]) -> Iterator[tuple[Key, Found, bool]]:
+    """A name that comes twice, as of a daemon that lies, counts once."""
+    last: Key = []
+    for row, is_protected in rows:
+        own = key(row.name)
+        if own > last:
+            last = own
+            yield own, row, is_protected
+
+
+def _bytes_of(unit: Unit) -> int:
+    return sum(row.size for row in unit if row.kind == "file")
+
+
+def _differs(unit: Unit, there: tuple[Found | None, ...], wanted: Wanted) -> bool:
     """Whether a session has to look at them."""
-    there = [sides.there.get(row.name) for row in unit]
     for row, other in zip(unit, there, strict=True):
-        if other is None or sides.wanted.is_unseen or not is_same(row, other):
+        if other is None or wanted.is_unseen or not is_same(row, other):
             return True
         # A link has no mode of its own.
         if row.kind != "link" and row.mode != other.mode:
@@ -117,53 +252,6 @@ def _differs(unit: tuple[Found, ...], sides: Sides) -> bool:
     return len({other.inode for other in there if other is not None}) > 1
 
 
-def _early(send: list[tuple[Found, ...]], sides: Sides) -> list[tuple[Found, ...]]:
+def _is_large(unit: Unit) -> bool:
     """Further names of a large file wait until its first one is there: that one comes in ranges."""
-    return [unit[:1] if _is_large(unit) else unit for unit in send]
-
-
-def _is_large(unit: tuple[Found, ...]) -> bool:
     return len(unit) > 1 and unit[0].kind == "file" and unit[0].size >= RANGED_MIN
-
-
-def _last(
-    sides: Sides, changed: set[str], send: list[tuple[Found, ...]], ranged_min: int | None
-) -> list[tuple[Found, ...]]:
-    """Directories that differ, or in which something changes; files of which ranges bring the content alone."""
-    units: list[tuple[Found, ...]] = []
-    for row in sides.source:
-        if row.kind != "directory":
-            continue
-        other = sides.there.get(row.name)
-        if other is None or other.kind != "directory" or sides.wanted.is_unseen or row.name in changed:
-            units.append((row,))
-        elif (row.mode, row.mtime_ns) != (other.mode, other.mtime_ns):
-            units.append((row,))
-    for unit in send:
-        is_cut = ranged_min is not None and is_ranged(unit[:1], ranged_min)
-        if _is_large(unit) or (is_cut and sides.wanted.kept):
-            units.append(unit)
-    return sorted(units, key=lambda unit: (-unit[0].name.count("/"), os.fsencode(unit[0].name)))
-
-
-def _deletions(made: Plan, sides: Sides) -> None:
-    """The topmost names that the source has not; nothing where it could not be listed whole."""
-    if not sides.is_whole:
-        return
-    source = {row.name: row for row in sides.source}
-    gone: set[str] = set()
-    for row in sorted(sides.there.values(), key=lambda row: row.name.count("/")):
-        above = os.path.dirname(row.name)
-        if above in gone:
-            gone.add(row.name)
-            continue
-        wanted = source.get(row.name)
-        if wanted is None and row.name in sides.guarded:
-            continue
-        if wanted is None:
-            made.delete.append(row)
-        elif (wanted.kind == "directory") != (row.kind == "directory"):
-            made.in_the_way.append(row)
-        else:
-            continue
-        gone.add(row.name)

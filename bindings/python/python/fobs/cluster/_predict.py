@@ -31,11 +31,14 @@ def read_rate(node: Node, name: str) -> float:
 
 def predicted(plan: Plan, pairs: Pairs, workers: Workers, rate: Any) -> Planned:
     """Shards, bytes, and what each node would do. A rate is that of the options, or that of a range read now."""
-    shards = [shard for shard in plan.shards if shard.kind != "check"]
-    rates = _rates(shards, pairs, workers, rate)
+    rates = _rates(plan, pairs, workers, rate)
     busy = {state.node.name: [0.0] * state.node.sessions for state in pairs.all()}
     bytes_of = {state.node.name: 0 for state in pairs.all()}
-    for shard in shards:
+    lines = []
+    for shard in plan.shards():
+        lines.append((shard.kind, str(shard), shard.bytes, len(shard.names)))
+        if shard.kind == "check":
+            continue
         found = _soonest(shard, pairs, busy, rates)
         if found is None:
             continue
@@ -50,9 +53,8 @@ def predicted(plan: Plan, pairs: Pairs, workers: Workers, rate: Any) -> Planned:
         for state in pairs.all()
     )
     total = max((max(slots) for slots in busy.values()), default=0.0)
-    lines = tuple((shard.kind, str(shard), shard.bytes, len(shard.names)) for shard in plan.shards)
-    gone = tuple(sorted(row.name for row in (*plan.delete, *plan.in_the_way)))
-    return Planned(lines, sum(shard.bytes for shard in shards), gone, nodes, total if known else None)
+    gone = tuple(sorted([*plan.spool.gone("way"), *plan.spool.gone("delete")]))
+    return Planned(tuple(lines), plan.to_send, gone, nodes, total if known else None)
 
 
 def _soonest(
@@ -71,11 +73,12 @@ def _soonest(
     return best
 
 
-def _rates(shards: list[Shard], pairs: Pairs, workers: Workers, rate: Any) -> dict[str, float]:
+def _rates(plan: Plan, pairs: Pairs, workers: Workers, rate: Any) -> dict[str, float]:
     """Bytes per second of one session with each node of the source, as far as it can be known."""
     if isinstance(rate, (int, float)) or isinstance(rate, str) and rate.isdigit():
         return {state.node.name: float(rate) / 8 for state in pairs.sources}
-    largest = max((file for shard in shards for file in shard.files), key=lambda file: file.size, default=None)
+    sent = (shard for shard in plan.shards() if shard.kind != "check")
+    largest = max((file for shard in sent for file in shard.files), key=lambda file: file.size, default=None)
     rates: dict[str, float] = {}
     if largest is None or largest.size < _PROBE_MIN:
         return rates

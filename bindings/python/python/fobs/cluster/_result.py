@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,38 @@ class ClusterError(Error):
             self.code, self.exit_code = SourceError.code, SourceError.exit_code
         elif isinstance(cause, OSError):
             self.code, self.exit_code = FileError.code, FileError.exit_code
+
+
+# Names that were not moved, of which the reasons are kept.
+_FAILURES_MAX = 100_000
+
+
+@dataclass
+class Failures:
+    """Names that were not moved, and why; beyond a number of them only how many."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, name: str, why: str) -> None:
+        self.count += 1
+        if len(self.lines) < _FAILURES_MAX:
+            self.lines.append((name, why))
+
+    def add_all(self, lines: Iterable[tuple[str, str]]) -> None:
+        for name, why in lines:
+            self.add(name, why)
+
+    def take(self, name: str) -> list[str]:
+        """Takes out what is said of a name."""
+        taken = [why for one, why in self.lines if one == name]
+        self.lines = [line for line in self.lines if line[0] != name]
+        self.count -= len(taken)
+        return taken
+
+    def summary(self) -> str:
+        (name, why), more = self.lines[0], self.count - 1
+        return f"{name}: {why}" + (f" (and {more} more)" if more else "")
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,21 @@ from .._errors import UsageError
 from ._access import Found, access_to, close_sessions
 from ._agree import Hashed
 from ._flights import Flight, Flights
-from ._move import Assignment, Moved, Standing, finish, remove
+from ._move import Assignment, Moved, finish, remove
 from ._nodes import Node
+from ._ordered import end_streams
 from ._pairs import Pair, Pairs
+from ._pending import Pending
 from ._plan import Plan, Sides, plan
 from ._predict import predicted
 from ._result import ClusterError, ClusterResult
 from ._result import size as shown_size
-from ._shards import RANGED_MIN, SHARD_FILES, File, Shard, cut
+from ._shards import RANGED_MIN, File, Shard, cut
+from ._spool import Spool
 from ._state import BEAT_EVERY, LOCK, BusyError, clear
 from ._survey import Survey
 from ._tally import ClusterProgress, Tally
-from ._wanted import Wanted, by_name
+from ._wanted import Wanted
 from ._workers import LOST, Workers
 
 # How often the loop looks at workers and tells progress, seconds.
@@ -60,7 +63,8 @@ class Run:
         command: str = "",
     ) -> None:
         self.client, self.options, self.progress = client, dict(options), progress
-        self.wanted, self.tally = wanted or Wanted(), Tally(command)
+        self.wanted, self.spool = wanted or Wanted(), Spool()
+        self.tally = Tally(self.spool, command)
         self.copies = copies
         self.id = uuid.uuid4().hex[:12]
         self.owner = f"{platform.node()} (process {os.getpid()}, run {self.id})"
@@ -71,7 +75,7 @@ class Run:
         self.source, self.destination = give
         self.workers = Workers(client, [*self.source, *self.destination])
         self.pairs = Pairs.of(self.source, self.destination, self.workers.has)
-        self.pending: list[Shard] = []
+        self.pending = Pending(iter(()), 0)
         self.pairs.verified = copies
         self.flights = Flights(client, self.pairs, self.workers)
         self.survey = Survey(self.workers, self.pairs, (self.source, self.destination), self.owner)
@@ -84,91 +88,83 @@ class Run:
         self.no_worker_since: float | None = None
         self.stop = threading.Event()
         self.beaten: BaseException | None = None
+        self.beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
 
     def run(self) -> ClusterResult:
         """All of it."""
+        try:
+            return self._run()
+        finally:
+            self.spool.close()
+
+    def _run(self) -> ClusterResult:
         self.workers.greet()
-        found = self.survey.scan()
+        self.survey.scan()
         self.source = self.survey.source
-        self.tally.errors += found.failed
         if self.wanted.dry_run:
-            made = self._plan(found, self.survey.glance())
+            made = self._plan(may_miss=True)
             planned = predicted(made, self.pairs, self.workers, self.options.get("rate"))
             return replace(self._result(), planned=planned)
-        standing = self.survey.take()
-        beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
-        beats.start()
+        self.survey.take()
+        self.beats.start()
         topic = f"fobs-{self.id}"
         self.client.subscribe_topic(topic, self._hear)
         try:
-            made = self._plan(found, standing)
-            self._remove(made.in_the_way)
+            made = self._plan(may_miss=False)
+            self.survey.keep()
+            self._remove(made, "way")
             self._loop()
-            self._remove(made.delete)
+            self._remove(made, "delete")
             self._settle(made)
             self._tell()
-            return self._end(found.top)
+            return self._end(self.survey.top)
         except BaseException as error:
             self._abandon()
             if isinstance(error, ClusterError) and error.result is None:
                 error.result = self._result()
             raise
         finally:
-            self.stop.set()
-            beats.join(BEAT_EVERY * 2)
+            self._stop_beats()
             self._leave(topic)
 
-    def _plan(self, found: Standing, standing: Standing) -> Plan:
-        rows, there = self.wanted.select(found.rows), standing.rows
+    def _plan(self, may_miss: bool) -> Plan:
+        survey, spool = self.survey, self.spool
+        rows, there = survey.rows_of_source(), survey.rows_of_destination(may_miss)
+        for records in survey.verified():
+            spool.add_verified(records)
         if self.copies:
-            rows = self.survey.agree(rows, standing)
-        guarded: set[str] = set()
-        if self.wanted.delete:
-            there = self.wanted.select(standing.rows)
-            kept = {row.name for row in there}
-            for row in standing.rows:
-                above = os.path.dirname(row.name) if row.name not in kept else ""
-                while above:
-                    guarded.add(above)
-                    above = os.path.dirname(above)
-        by = by_name(there)
+            rows, there = map(iter, survey.agree(self.wanted.of_source(rows), there, spool))
         sides = Sides(
-            rows,
-            by,
-            self.wanted,
-            lambda file: self.survey.is_done(file, by, standing),
-            frozenset(guarded),
-            not found.failed and not standing.failed,
+            rows, there, self.wanted, partial(survey.done, spool), lambda: not survey.failed and self.beaten is None
         )
         self.slots = max(
             1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination))
         )
         pulls = any(d.path is not None and self.workers.has(d) for d in self.destination)
         pulls = pulls and any(s.url is not None for s in self.source)
-        made = plan(sides, self.slots, (1 if self.copies else RANGED_MIN) if pulls else None)
+        made = plan(sides, self.slots, (1 if self.copies else RANGED_MIN) if pulls else None, spool, self.tally.errors)
+        if self.beaten is not None:
+            raise self.beaten
+        self.tally.errors.add_all(survey.failed)
         self.tally.bytes_known, self.tally.files_known = made.bytes, made.files
-        self.tally.errors += [
-            (row.name, f"{row.name!r} is not a regular file, directory or symbolic link and is left out")
-            for row in made.left_out
-        ]
-        for file in made.done:
-            self.tally.note([standing.done[file.name]])
-            self.tally.moved_bytes += file.size
-            self.tally.resumed_bytes += file.size
-        self.pending = list(made.shards)
-        self.tally.known_shards = len(self.pending)
-        for shard in self.pending:
+        self.tally.moved_bytes += made.done_bytes
+        self.tally.resumed_bytes += made.done_bytes
+        self._await(made.numbers)
+        for shard in made.shards():
             if shard.kind == "range":
                 self.ranges_left[shard.files[0].id] = self.ranges_left.get(shard.files[0].id, 0) + 1
         return made
 
-    def _remove(self, rows: list[Found]) -> None:
+    def _await(self, numbers: range) -> None:
+        self.pending = Pending(self.spool.shards(numbers), len(numbers))
+        self.tally.known_shards += len(numbers)
+
+    def _remove(self, made: Plan, place: str) -> None:
         """Deletes names at the destination, a batch after the other."""
         places = self.workers.places(self.destination, self.source)
-        for at in range(0, len(rows), SHARD_FILES):
-            names = [row.name for row in rows[at : at + SHARD_FILES]]
+        for names in made.batches(place):
             failed = self.survey.first_that_can(places, "destination", partial(self._remove_at, names))
-            self.tally.errors += failed
+            self.tally.errors.add_all(failed)
             self.tally.deleted += len(names) - len(failed)
 
     def _remove_at(self, names: list[str], node: Node, at: Node) -> Any:
@@ -178,19 +174,19 @@ class Run:
         """Attributes of directories, once nothing is made in them any more; further names of large files."""
         if self.tally.given_up:
             return
-        known = self.tally.roots
-        units = [
-            tuple(replace(row, kind="other") if row.name in known else row for row in unit) for unit in made.settle
-        ]
-        self.pending = cut(units, "settle", self.slots)
-        self.tally.known_shards += len(self.pending)
+        has = self.spool.has
+        units = (
+            tuple(replace(row, kind="other") if row.kind == "file" and has(row.name) else row for row in unit)
+            for unit in self.spool.later()
+        )
+        self._await(self.spool.add_shards(cut(units, made.to_settle, "settle", self.slots)))
         self._loop()
 
     # While shards are moved.
 
     def _loop(self) -> None:
         ticked = 0.0
-        while self.pending or self.flights.of or self.complete:
+        while len(self.pending) or self.flights.of or self.complete:
             self._hand_out()
             try:
                 key = self.flights.landed.get(timeout=_TICK)
@@ -208,7 +204,7 @@ class Run:
                 self._tell()
 
     def _hand_out(self) -> None:
-        for shard in self.pending[:_LOOK_AHEAD]:
+        for shard in self.pending.ahead(_LOOK_AHEAD):
             pair = self.pairs.choose(shard)
             if pair is None:
                 if not any(s.free > 0 for s in self.pairs.sources) or not any(
@@ -292,7 +288,7 @@ class Run:
             "destination",
             lambda node, at: self.workers.beside(node, at, partial(finish, node, file, mode, agreed)),
         )
-        self.tally.note([record])
+        self.spool.note([record])
 
     def _fail(self, flight: Flight, error: BaseException) -> None:
         if type(error).__name__ in LOST:
@@ -324,7 +320,7 @@ class Run:
             self._again(flight.shard, line)
 
     def _again(self, shard: Shard, why: str) -> None:
-        self.pending.insert(0, shard)
+        self.pending.again(shard)
         self.tally.note_elsewhere(why)
 
     def _find_lost(self) -> None:
@@ -336,8 +332,8 @@ class Run:
         """Ends when no two nodes are left that could move what is left."""
         if (
             self.flights.of
-            or not self.pending
-            or any(self.pairs.can_ever(shard) for shard in self.pending[:_LOOK_AHEAD])
+            or not len(self.pending)
+            or any(self.pairs.can_ever(shard) for shard in self.pending.ahead(_LOOK_AHEAD))
         ):
             self.no_worker_since = None
             return
@@ -346,7 +342,7 @@ class Run:
         dropped = [state for state in self.pairs.all() if state.dropped]
         if not dropped and now - self.no_worker_since < _WORKER_WAIT:
             return
-        shard, names = self.pending[0], ", ".join(state.node.name for state in dropped)
+        shard, names = self.pending.ahead(1)[0], ", ".join(state.node.name for state in dropped)
         why = (
             "; ".join(f"node {state.node.name}: {state.dropped}" for state in dropped) or "no worker is left"
         )
@@ -385,6 +381,11 @@ class Run:
             except Exception:  # noqa: S112 - a worker or node that is gone: the loop finds out
                 continue
 
+    def _stop_beats(self) -> None:
+        """A beat that is under way writes into what is to be removed."""
+        self.stop.set()
+        self.beats.join(BEAT_EVERY * 2)
+
     # After the last shard.
 
     def _abandon(self) -> None:
@@ -403,27 +404,25 @@ class Run:
         try:
             self.client.unsubscribe_topic(topic)
             if self.workers.is_connected():
-                self.client.run(close_sessions)
+                self.client.run(_let_go)
         except Exception:  # noqa: S110 - the scheduler may be gone
             pass
-        close_sessions()
+        _let_go()
 
     def _set_top(self, top: Found | None) -> None:
         """Mode and time of the destination itself: nothing is made in it any more."""
         if top is None or self.tally.given_up:
             return
-        self.pending = [Shard("settle", (), ("",))]
-        self.tally.known_shards += 1
+        self._await(self.spool.add_shards([Shard("settle", (), ("",))]))
         self._loop()
         # A server of 0.2 picks no top; nothing else depends on it.
         self.workers.notices += [
-            f"mode and time of the destination itself are left: {why}" for name, why in self.tally.errors if not name
+            f"mode and time of the destination itself are left: {why}" for why in self.tally.errors.take("")
         ]
-        self.tally.errors = [(name, why) for name, why in self.tally.errors if name]
 
     def _end(self, top: Found | None) -> ClusterResult:
-        self.stop.set()
-        left_open = bool(self.tally.errors or self.tally.given_up)
+        self._stop_beats()
+        left_open = bool(self.tally.errors.count or self.tally.given_up)
         places = self.workers.places(self.destination, self.source)
         self.survey.first_that_can(
             places, "destination", lambda node, at: self.workers.call(_release, at, node, at.name, left_open)
@@ -434,16 +433,19 @@ class Run:
             error = self.tally.given_up[0]
             error.result = result
             raise error
-        if self.tally.errors:
-            name, why = self.tally.errors[0]
-            more = f" (and {len(self.tally.errors) - 1} more)" if len(self.tally.errors) > 1 else ""
-            failed = ClusterError(f"{name}: {why}{more}")
+        if self.tally.errors.count:
+            failed = ClusterError(self.tally.errors.summary())
             failed.code, failed.exit_code, failed.result = "partial", 23, result
             raise failed
         return result
 
     def _result(self) -> ClusterResult:
         return self.tally.result(self.pairs, (self.source, self.destination), self.workers.notices)
+
+
+def _let_go() -> None:
+    end_streams()
+    close_sessions()
 
 
 def _release(node: Node, at: str, left_open: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -107,6 +107,11 @@ class _Cut:
             self.left -= self.bytes
         self.files, self.others, self.bytes, self.letters = [], [], 0, 0
 
+    def taken(self) -> list[Shard]:
+        """Those that are closed, once."""
+        shards, self.shards = self.shards, []
+        return shards
+
     def add(self, unit: tuple[Found, ...]) -> None:
         """Rows that stay together."""
         size = sum(row.size for row in unit if row.kind == "file")
@@ -135,33 +140,26 @@ class _Cut:
             at = end
 
 
-def cut(units: Iterable[tuple[Found, ...]], kind: Kind, slots: int, ranged_min: int | None = None) -> list[Shard]:
-    """Shards of rows, for as many sessions at once; the same for the same rows. The rows of a unit stay together.
+def cut(
+    units: Iterable[tuple[Found, ...]], total: int, kind: Kind, slots: int, ranged_min: int | None = None
+) -> Iterator[Shard]:
+    """Shards of rows of ``total`` bytes, for as many sessions at once; the same for the same rows. The rows of a unit stay
+    together.
 
     A file alone of ``ranged_min`` bytes and more is cut, too. Shards become smaller towards the end, so that all nodes
     end together.
     """
-    units = list(units)
-    total = sum(row.size for unit in units for row in unit if row.kind == "file")
     cutting = _Cut(kind, max(slots, 1), total)
     for unit in units:
         if ranged_min is not None and is_ranged(unit, ranged_min):
             cutting.cut_file(file_of(unit[0]))
         else:
             cutting.add(unit)
+        yield from cutting.taken()
     cutting.close()
-    return cutting.shards
+    yield from cutting.taken()
 
 
 def is_ranged(unit: tuple[Found, ...], ranged_min: int) -> bool:
     """Whether it is one file that is cut into ranges."""
     return len(unit) == 1 and unit[0].kind == "file" and unit[0].size >= ranged_min
-
-
-def root_over(roots: dict[str, str]) -> str:
-    """One hash over all files: BLAKE3 of ``f``, path length, path, hash of each, by path (protocol 7.6)."""
-    entries = bytearray()
-    for name in sorted(roots, key=os.fsencode):
-        path = os.fsencode(name)
-        entries += b"f" + len(path).to_bytes(4, "little") + path + bytes.fromhex(roots[name])
-    return _fobs.root_of(bytes(entries))

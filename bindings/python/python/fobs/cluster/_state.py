@@ -10,10 +10,11 @@ All of it lies in ``.fobs-cluster`` below the destination and is gone after a tr
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from .. import _fobs
 from .._errors import DestinationError, IntegrityError, SourceNotFoundError
@@ -26,6 +27,8 @@ LOCK = f"{STATE}/lock"
 # clock is compared: only whether the number grew.
 BEAT_EVERY = 2.0
 DEAD_AFTER = 7.0
+# Length of a hash.
+_ROOT_BYTES = 32
 
 #: Name, size, time of a file, and its hash.
 Record = tuple[str, int, int, str]
@@ -54,9 +57,17 @@ def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.
     beat(access, owner, 0)
 
 
-def confirm_lock(access: Access, owner: str, taken: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Of two that took the destination at once, the later one has it: looks a while after it was ``taken``."""
-    sleep(max(taken + BEAT_EVERY / 4 - time.monotonic(), 0.0))
+#: Of two that took the destination at once, the later one has it: how long the first one waits to see it, seconds.
+CONFIRM_AFTER = BEAT_EVERY / 4
+#: How often the state is removed, while others still write there.
+CLEARINGS_MAX = 5
+
+
+def confirm_lock(
+    access: Access, owner: str, wait: float, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Looks after ``wait`` seconds who has the destination."""
+    sleep(wait)
     now = _read_lock(access)
     if now is not None and now["owner"] != owner:
         raise BusyError(
@@ -86,18 +97,21 @@ def note_done(access: Access, shard: Shard, records: Iterable[Record]) -> None:
     access.write(f"{STATE}/done-{shard.id}", json.dumps(list(records)).encode())
 
 
-def read_done(access: Access) -> dict[str, Record]:
+def done_names(access: Access) -> list[str]:
+    """Names of the records of an earlier call."""
+    if access.stat(STATE) is None:
+        return []
+    return [found.name for found in access.list(STATE) if found.name.startswith("done-")]
+
+
+def read_done(access: Access, name: str) -> Iterator[Record]:
     """Files that an earlier call verified. A record that cannot be read says nothing."""
-    done: dict[str, Record] = {}
-    for found in access.list(STATE):
-        if not found.name.startswith("done-"):
-            continue
-        try:
-            for name, size, mtime_ns, root in json.loads(access.read(f"{STATE}/{found.name}")):
-                done[name] = (str(name), int(size), int(mtime_ns), str(root))
-        except (ValueError, TypeError):
-            continue
-    return done
+    try:
+        for path, size, mtime_ns, root in json.loads(access.read(f"{STATE}/{name}")):
+            if len(bytes.fromhex(root)) == _ROOT_BYTES and 0 <= int(size) < 1 << 63 and abs(int(mtime_ns)) < 1 << 63:
+                yield (str(path), int(size), int(mtime_ns), str(root))
+    except (ValueError, TypeError, FileNotFoundError, SourceNotFoundError):
+        return
 
 
 #: Whether a piece is that of the file that was agreed on.
@@ -169,8 +183,14 @@ def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = 
 
 def clear(access: Access) -> None:
     """Removes the state, and the files that it names."""
-    state = access.list(STATE)
-    remove_all(access, [found.name for found in state])
-    for found in state:
-        access.remove(f"{STATE}/{found.name}")
-    access.remove(STATE)
+    for left in reversed(range(CLEARINGS_MAX)):
+        state = access.list(STATE)
+        remove_all(access, [found.name for found in state])
+        for found in state:
+            access.remove(f"{STATE}/{found.name}")
+        try:
+            return access.remove(STATE)
+        except OSError as error:
+            # A worker that was taken for dead has just written there.
+            if not left or error.errno != errno.ENOTEMPTY:
+                raise

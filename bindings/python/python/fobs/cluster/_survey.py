@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from .._errors import UsageError
 from ._access import Found
 from ._agree import Announced, Hashed, agree, announce, as_agreed, has_root
-from ._move import Standing, glance_at_destination, look_at_destination, look_at_source
+from ._move import keep_destination, list_done, look_at_source, read_records, take_destination
 from ._nodes import Node
+from ._ordered import Batch, read_rows
 from ._pairs import Pairs
 from ._result import ClusterError
-from ._shards import File, file_of
-from ._state import BusyError
+from ._shards import File
+from ._spool import Spool
+from ._state import CONFIRM_AFTER, BusyError, Record
 from ._workers import NodeLostError, Workers
+
+# Files of records that one task reads.
+_RECORDS_AT_ONCE = 64
+# Entries of each side where copies are agreed on: their hashes are held in memory.
+COPIES_MAX = 100_000
 
 
 class Survey:
@@ -27,6 +38,12 @@ class Survey:
         self.source, self.destination = sides
         #: The hash that the one file must have.
         self.root: str | None = None
+        #: The source itself, where it is a directory, or the one file that it is.
+        self.top: Found | None = None
+        self.one_file: Found | None = None
+        #: Directories of either side that could not be listed, and why.
+        self.failed: list[tuple[str, str]] = []
+        self.taken = 0.0
         #: Files as their copies have them in common.
         self.agreed: dict[str, Hashed] = {}
 
@@ -62,19 +79,42 @@ class Survey:
         bad, why = last
         raise ClusterError(f"node {bad.name}: {what} failed: {why}", why, node=bad.name) from why
 
-    def scan(self) -> Standing:
-        """The tree of the source."""
+    def scan(self) -> Found:
+        """The top of the source, or the one file that it is."""
 
-        def act(node: Node, at: Node) -> Standing | File:
-            found: Standing | File = self.workers.call(look_at_source, at, node, at.name)
+        def act(node: Node, at: Node) -> Found | File:
+            found: Found | File = self.workers.call(look_at_source, at, node, at.name)
             return found
 
-        found: Standing | File = self.first_that_can(
+        found: Found | File = self.first_that_can(
             self.workers.places(self.source, self.destination), "source", act
         )
         if isinstance(found, File):
-            return Standing([self._one_file(found)])
+            return self._one_file(found)
+        self.top = found
         return found
+
+    def rows_of_source(self) -> Iterator[Found]:
+        """What is in the source, in order."""
+        if self.one_file is not None:
+            return iter([self.one_file])
+        return self._rows("source", lambda: self.workers.places(self.source, self.destination), may_miss=False)
+
+    def rows_of_destination(self, may_miss: bool = False) -> Iterator[Found]:
+        """What stands at the destination, in order; with ``may_miss`` nothing where it does not exist."""
+        return self._rows("destination", lambda: self.workers.places(self.destination, self.source), may_miss)
+
+    def _rows(self, what: str, places: Callable[[], list[tuple[Node, Node]]], may_miss: bool) -> Iterator[Found]:
+        """Batch after batch, the next one asked for while one is taken; any node of the side goes on with it."""
+        asking = _Asking(self.workers, may_miss)
+        while True:
+            # The one that has the place first.
+            best = sorted(places(), key=lambda place: (place[0].name, place[1].name) != asking.good)
+            batch: Batch = self.first_that_can(best, what, asking.next)
+            self.failed += batch.failed
+            yield from batch.rows
+            if batch.is_last:
+                return
 
     def _one_file(self, file: File) -> Found:
         """The directory above takes the place of a source that is a file."""
@@ -85,38 +125,42 @@ class Survey:
         self.source = tuple(state.node for state in self.pairs.sources)
         if len(names) != 1:
             raise UsageError(f"the nodes of the source name the file differently: {', '.join(sorted(names))}")
-        return Found(names.pop(), "file", file.size, file.mtime_ns, file.mode)
+        self.one_file = Found(names.pop(), "file", file.size, file.mtime_ns, file.mode)
+        return self.one_file
 
-    def take(self) -> Standing:
-        """Takes the destination; what is there already."""
+    def take(self) -> None:
+        """Takes the destination."""
+        self._at_destination(lambda node, at: self.workers.call(take_destination, at, node, at.name, self.owner))
+        self.taken = time.monotonic()
 
-        def act(node: Node, at: Node) -> Standing:
-            standing: Standing = self.workers.call(look_at_destination, at, node, at.name, self.owner)
-            return standing
+    def keep(self) -> None:
+        """Makes sure that no other transfer took the destination at the same time."""
+        wait = max(self.taken + CONFIRM_AFTER - time.monotonic(), 0.0)
+        self._at_destination(
+            lambda node, at: self.workers.call(keep_destination, at, node, at.name, self.owner, wait)
+        )
 
-        return self._look(act)
+    def verified(self) -> Iterator[list[Record]]:
+        """Records of what an earlier call has verified, some files of them at once."""
+        names = self._at_destination(lambda node, at: self.workers.call(list_done, at, node, at.name))
+        for begin in range(0, len(names), _RECORDS_AT_ONCE):
+            some = names[begin : begin + _RECORDS_AT_ONCE]
+            yield self._at_destination(partial(self._records_at, some))
 
-    def glance(self) -> Standing:
-        """What is at the destination, which is left alone."""
+    def _records_at(self, names: list[str], node: Node, at: Node) -> Any:
+        return self.workers.call(read_records, at, node, at.name, names)
 
-        def act(node: Node, at: Node) -> Standing:
-            standing: Standing = self.workers.call(glance_at_destination, at, node, at.name)
-            return standing
+    def _at_destination(self, act: Callable[[Node, Node], Any]) -> Any:
+        return self.first_that_can(self.workers.places(self.destination, self.source), "destination", act)
 
-        return self._look(act)
-
-    def _look(self, act: Callable[[Node, Node], Standing]) -> Standing:
-        places = self.workers.places(self.destination, self.source)
-        found: Standing = self.first_that_can(places, "destination", act)
-        return found
-
-    def agree(self, rows: list[Found], standing: Standing) -> list[Found]:
-        """Has the nodes of the source agree on the files that are to be moved, before any of them is."""
-        files = [row for row in rows if row.kind == "file"]
+    def agree(self, rows: Iterable[Found], there: Iterable[Found], spool: Spool) -> tuple[list[Found], list[Found]]:
+        """Has the nodes of the source agree on the files that are to be moved, before any of them is; both lists."""
+        listed, standing = _few(rows, "source"), _few(there, "destination")
+        files = [row for row in listed if row.kind == "file"]
         if self.root is not None and len(files) != 1:
             raise UsageError(f"a root is that of one file, and the source has {len(files)}; name one of them")
-        there = {row.name: row for row in standing.rows}
-        names = [row.name for row in files if row.size and not self.is_done(file_of(row), there, standing)]
+        at = {row.name: row for row in standing}
+        names = [row.name for row in files if row.size and self.done(spool, row, at.get(row.name)) is None]
         unreachable = [state.node.name for state in self.pairs.sources if state.node.url is None]
         if unreachable:
             raise UsageError(f"the node {unreachable[0]} has no url, and copies are pulled; give it one")
@@ -124,14 +168,14 @@ class Survey:
         if not places:
             raise UsageError("copies are verified at the destination; start workers at its nodes")
         if not names:
-            return rows
+            return listed, standing
         agreement = agree(names, self._announced(names, places), self.root)
         for state in self.pairs.sources:
             if state.node.name in agreement.dropped:
                 state.dropped = agreement.dropped[state.node.name]
                 self.workers.notices.append(f"node {state.node.name} was left out: {state.dropped}")
         self.agreed = agreement.files
-        return as_agreed(rows, self.agreed)
+        return as_agreed(listed, self.agreed), standing
 
     def _announced(self, names: list[str], places: list[Node]) -> dict[str, Announced | OSError]:
         """What the nodes announce: all at once, or one after the other until one has the given root."""
@@ -153,14 +197,14 @@ class Survey:
                 break
         return announced_by
 
-    def is_done(self, file: File, there: Mapping[str, Found], standing: Standing) -> bool:
-        """Whether an earlier call has verified it."""
-        record, found = standing.done.get(file.name), there.get(file.name)
-        if record is None or record[1:3] != (file.size, file.mtime_ns) or found is None:
-            return False
-        if (found.kind, found.size, found.mtime_ns) != ("file", file.size, file.mtime_ns):
-            return False
-        return self.root in (None, record[3])
+    def done(self, spool: Spool, row: Found, found: Found | None) -> Record | None:
+        """The record of a file that an earlier call has verified, if it still stands there."""
+        record = spool.verified(row.name)
+        if record is None or record[1:3] != (row.size, row.mtime_ns) or found is None:
+            return None
+        if (found.kind, found.size, found.mtime_ns) != ("file", row.size, row.mtime_ns):
+            return None
+        return record if self.root in (None, record[3]) else None
 
     def _outcome(self, future: Any, at: Node) -> Announced | OSError:
         """What a task returned, or the error of a node."""
@@ -169,3 +213,50 @@ class Survey:
             return announced
         except OSError as error:
             return error
+
+
+class _Asking:
+    """A stream of rows of one side: where it stands, and who has the place."""
+
+    def __init__(self, workers: Workers, may_miss: bool) -> None:
+        self.workers, self.may_miss = workers, may_miss
+        self.name, self.after = uuid.uuid4().hex, ""
+        #: The nodes that answered last.
+        self.good = ("", "")
+        self.worker = ""
+        self.ahead: Any = None
+
+    def next(self, node: Node, at: Node) -> Batch:
+        """The rows after the last ones."""
+        worker = self.worker if (node.name, at.name) == self.good else ""
+        future, self.ahead = self.ahead, None
+        if future is not None and not worker:
+            future.cancel()
+            future = None
+        try:
+            batch: Batch = self.workers.wait(future or self._submit(node, at, worker), at, worker)
+        except NodeLostError:
+            # The worker that had the place; another one of the node finds it.
+            self.good = ("", "")
+            if not worker or not self.workers.has(at):
+                raise
+            batch = self.workers.wait(self._submit(node, at, ""), at)
+        self.good, self.worker = (node.name, at.name), batch.worker
+        if batch.rows:
+            self.after = batch.rows[-1].name
+        if not batch.is_last:
+            self.ahead = self._submit(node, at, self.worker)
+        return batch
+
+    def _submit(self, node: Node, at: Node, worker: str) -> Any:
+        return self.workers.submit(
+            read_rows, at, node, at.name, self.name, self.after, self.may_miss, worker=worker
+        )
+
+
+def _few(rows: Iterable[Found], side: str) -> list[Found]:
+    """All of them: copies are agreed on as a whole."""
+    found = list(islice(rows, COPIES_MAX + 1))
+    if len(found) > COPIES_MAX:
+        raise UsageError(f"the {side} has more than {COPIES_MAX} entries, too many for copies; name a part of them")
+    return found

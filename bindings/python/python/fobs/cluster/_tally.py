@@ -9,9 +9,9 @@ from datetime import datetime
 from ._move import Moved
 from ._nodes import Node
 from ._pairs import Pair, Pairs
-from ._result import ClusterError, ClusterResult, NodeRate, ShardLine
-from ._shards import Shard, root_over
-from ._state import Record
+from ._result import ClusterError, ClusterResult, Failures, NodeRate, ShardLine
+from ._shards import Shard
+from ._spool import Spool
 
 # Lines of the chart and of what went elsewhere that are kept.
 _LINES_MAX = 5000
@@ -35,12 +35,11 @@ class ClusterProgress:
 class Tally:
     """What has been moved, and what went wrong."""
 
+    spool: Spool
     command: str = ""
     began: float = field(default_factory=time.monotonic)
     date: str = field(default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds"))
-    roots: dict[str, str] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    errors: list[tuple[str, str]] = field(default_factory=list)
+    errors: Failures = field(default_factory=Failures)
     given_up: list[ClusterError] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     lines: list[ShardLine] = field(default_factory=list)
@@ -58,11 +57,6 @@ class Tally:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
-    def note(self, records: list[Record]) -> None:
-        """Files that are in place."""
-        for name, size, _, root in records:
-            self.roots[name], self.sizes[name] = root, size
-
     def note_elsewhere(self, why: str) -> None:
         if len(self.elsewhere) < _LINES_MAX:
             self.elsewhere.append(why)
@@ -71,11 +65,11 @@ class Tally:
         """A shard that has ended; ``kept`` of its bytes came by another node before."""
         self.shards += 1
         sent = moved.bytes - moved.resumed_bytes
-        self.note(list(moved.records))
+        self.spool.note(moved.records)
         self.moved_bytes += moved.bytes
         self.resumed_bytes += moved.resumed_bytes - kept
         where = f"shard {shard.id}, nodes {pair}"
-        self.errors += [(name, f"{why} ({where})") for name, why in moved.failed]
+        self.errors.add_all((name, f"{why} ({where})") for name, why in moved.failed)
         if len(self.lines) < _LINES_MAX and shard.kind in ("files", "range"):
             names = (pair.source.node.name, pair.destination.node.name)
             self.lines.append(ShardLine(shard.id, *names, pair.way, sent, len(shard.files), began, self.seconds))
@@ -89,7 +83,7 @@ class Tally:
         return ClusterProgress(
             min(done, self.bytes_known),
             self.bytes_known,
-            len(self.roots),
+            self.spool.files,
             self.files_known,
             self.shards,
             self.known_shards,
@@ -108,12 +102,12 @@ class Tally:
         )
         slow = self.slowest or (0.0, "", "")
         return ClusterResult(
-            bytes=sum(self.sizes.values()),
+            bytes=self.spool.bytes,
             resumed_bytes=self.resumed_bytes,
-            files=len(self.roots),
+            files=self.spool.files,
             seconds=seconds,
             rate_bps=sum(n.bytes for n in nodes if n.side == "source") * 8 / seconds,
-            root=root_over(self.roots),
+            root=self.spool.root(),
             nodes=nodes,
             slowest=slow[1],
             slowest_bps=slow[0],
@@ -121,7 +115,7 @@ class Tally:
             shards=self.shards,
             moved_elsewhere=tuple(self.elsewhere),
             notices=tuple(notices),
-            errors=tuple(self.errors),
+            errors=tuple(self.errors.lines),
             lines=tuple(self.lines),
             source=tuple(map(str, sides[0])),
             destination=tuple(map(str, sides[1])),

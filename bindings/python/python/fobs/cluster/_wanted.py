@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from .. import _fobs
@@ -21,6 +22,8 @@ SWITCHES = ("archive", "numeric_ids", "checksum", "delete", "dry_run")
 _ARCHIVE = ("owner", "group", "devices", "specials")
 # What a listing does not show, so that each entry is compared by the session that moves it.
 _UNSEEN = ("owner", "group", "xattrs", "acls")
+# Names that are held against the patterns in one call.
+_SELECTED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -69,20 +72,25 @@ class Wanted:
         """Whether entries may differ although a listing shows them equal."""
         return self.checksum or any(name in self.kept for name in _UNSEEN)
 
-    def select(self, rows: list[Found]) -> list[Found]:
-        """Without what the patterns leave out, directories with all that is in them."""
+    def select(self, rows: Iterable[Found]) -> Iterator[tuple[Found, bool]]:
+        """Rows in order, and whether the patterns leave them out, directories with all that is in them."""
+        rows = iter(rows)
         if not self.patterns:
-            return rows
-        # A directory comes before what is in it.
-        rows = sorted(rows, key=lambda row: os.fsencode(row.name).split(b"/"))
-        names = [(os.fsencode(row.name), row.kind == "directory") for row in rows]
-        taken, gone = [], set()
-        for row, is_out in zip(rows, _fobs.left_out(list(self.patterns), names), strict=True):
-            if is_out or os.path.dirname(row.name) in gone:
-                gone.add(row.name)
-            else:
-                taken.append(row)
-        return taken
+            yield from ((row, False) for row in rows)
+            return
+        gone: str | None = None
+        while batch := list(islice(rows, _SELECTED_AT_ONCE)):
+            names = [(os.fsencode(row.name), row.kind == "directory") for row in batch]
+            for row, is_out in zip(batch, _fobs.left_out(list(self.patterns), names), strict=True):
+                if gone is not None and row.name.startswith(gone):
+                    is_out = True
+                elif is_out and row.kind == "directory":
+                    gone = f"{row.name}/"
+                yield row, is_out
+
+    def of_source(self, rows: Iterable[Found]) -> Iterator[Found]:
+        """What there is of the source."""
+        return (row for row, is_out in self.select(rows) if not is_out)
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -102,7 +110,3 @@ def is_same(source: Found, there: Found) -> bool:
     if source.kind == "link":
         return source.target is not None and source.target == there.target
     return source.kind == "directory"
-
-
-def by_name(rows: Iterable[Found]) -> Mapping[str, Found]:
-    return {row.name: row for row in rows}

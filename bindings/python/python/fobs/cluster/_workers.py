@@ -88,7 +88,7 @@ class Workers:
         return {node.resource: 1}
 
     def _declared(self, node: Node) -> bool:
-        info = self.client.scheduler_info(n_workers=-1)["workers"]
+        info = self.client.scheduler_info(n_workers=-1).get("workers", {})
         return any(node.resource in worker.get("resources", {}) for worker in info.values())
 
     def greet(self) -> None:
@@ -138,14 +138,16 @@ class Workers:
         """Runs a function once at a node, as a task, and waits for it."""
         return self.wait(self.submit(function, at, *arguments), at)
 
-    def wait(self, future: Any, at: Node) -> Any:
-        """What a task at a node returns. One whose node has no worker any more would wait for ever: its node is lost."""
+    def wait(self, future: Any, at: Node, worker: str = "") -> Any:
+        """What a task at a node, or at one ``worker`` of it, returns. One whose node has no worker any more would wait for
+        ever: its node is lost.
+        """
         end = time.monotonic() + LOOK_MAX
         landed = threading.Event()
         future.add_done_callback(lambda _: landed.set())
         while not landed.wait(LOOK_EVERY):
             self.refresh()
-            if not self.has(at):
+            if not self.has(at) or (worker and worker not in self.addresses[at.name]):
                 future.cancel()
                 raise NodeLostError(f"the worker at node {at.name} is gone; start another one there")
             if time.monotonic() > end:
@@ -161,9 +163,19 @@ class Workers:
                 raise
             raise NodeLostError(f"the worker at node {at.name} was killed ({error}); start another one there") from error
 
-    def submit(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
-        """Runs a function once at a node, as a task."""
-        return self.client.submit(function, *arguments, pure=False, retries=0, resources=self.resources(at))
+    def submit(self, function: Callable[..., Any], at: Node, *arguments: Any, worker: str = "") -> Any:
+        """Runs a function once at a node, as a task, or at one worker of it."""
+        where: dict[str, Any] = {"workers": [worker]} if worker else {}
+        return self.hand_over(function, *arguments, resources=self.resources(at), **where)
+
+    def hand_over(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
+        """Gives the scheduler a task. All tasks go this way: a client without a scheduler has exceptions of its own."""
+        try:
+            return self.client.submit(function, *arguments, pure=False, retries=0, **where)
+        except Exception as error:
+            if self.is_connected():
+                raise
+            raise _no_scheduler(str(error)) from error
 
     def beside(self, node: Node, at: Node, act: Callable[[], Any]) -> Any:
         """Does something short at a node at once, whatever its worker is busy with."""
@@ -190,7 +202,7 @@ class Workers:
         if not is_answer:
             if isinstance(value, OSError):
                 raise NodeLostError(f"a worker does not answer ({value})") from value
-            raise value
+            raise value if self.is_connected() else _no_scheduler(str(value)) from value
         return value
 
     def beat(self, node: Node, at: Node, owner: str, count: int) -> None:
