@@ -124,8 +124,9 @@ def test_a_server_that_falls_silent_is_given_up_by_every_call(carrier: str, tmp_
                     call(session)
             finally:
                 os.kill(stopped, signal.SIGCONT)
+                # Before another connection is possible, which would have a group of its own.
+                session.close()
                 still.unlink()
-            session.close()
     finally:
         served.process.send_signal(signal.SIGCONT)
         served.stop()

@@ -1,0 +1,161 @@
+"""One tree between two sites: fobs cluster beside fpsync with rsync, and rclone, over an emulated path, in one run.
+
+    cluster_sites.py --lab target/release/fobs-lab --fobs target/release/fobs [--rtt 40ms] [--rate 1Gbit] [--files 20000]
+
+Each tool sends the tree, and then the same tree again, with four workers (rclone with sixteen transfers as well); Dask's
+workers are there before. Needs root (network namespaces), sshd, fpsync (Debian: fpart), rsync and rclone, and distributed.
+Prints one JSON object a line: tool, run, seconds (none where it took longer than the limit), files, bytes; then a table.
+Exit code 1 where the trees differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import far
+
+WORKERS = 4
+# Files have 100 bytes to 160 kB, evenly by the logarithm, in directories of a hundred.
+LOG_BYTES = (2.0, 5.2)
+DIRECTORY = 100
+SEED = 4611
+
+# A run that takes longer is stopped; the second run goes on with what it left.
+LIMIT_S = 900
+
+Send = Callable[[Path, str], object]
+Tool = Callable[[dict[str, Any]], AbstractContextManager[Send]]
+
+
+def make_tree(root: Path, files: int) -> int:
+    draw, total = random.Random(SEED), 0
+    for number in range(files):
+        path = root / f"d{number // DIRECTORY % 20}" / f"e{number // DIRECTORY}" / f"file{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = draw.randbytes(int(10 ** draw.uniform(*LOG_BYTES)))
+        path.write_bytes(data)
+        total += len(data)
+    return total
+
+
+@contextmanager
+def fobs_cluster(at: dict[str, Any]) -> Iterator[Send]:
+    from distributed import LocalCluster
+    from fobs.cluster import transfer
+
+    workers = {"threads_per_worker": 3, "resources": {"fobs:here": 2}, "dashboard_address": None}
+    with LocalCluster(n_workers=WORKERS, **workers) as cluster:
+        yield lambda source, name: transfer(
+            str(source), f"fobs://{at['host']}:{at['fobs_port']}/{name}", cluster, **at["keys"]
+        )
+
+
+def shell(at: dict[str, Any]) -> str:
+    given = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+    return f"ssh -p {at['ssh_port']} -i {at['ssh_key']} {given}"
+
+
+@contextmanager
+def fpsync(at: dict[str, Any]) -> Iterator[Send]:
+    def send(source: Path, name: str) -> None:
+        with tempfile.TemporaryDirectory() as state:
+            words = ["fpsync", "-m", "rsync", "-n", str(WORKERS), "-f", "1000", "-t", state]
+            # Without blanks, which fpsync takes for the end of a word.
+            script = Path(state) / "shell"
+            script.write_text(f'#!/bin/sh\nexec {shell(at)} "$@"\n')
+            script.chmod(0o755)
+            words += ["-o", f"-lptgoD --numeric-ids -e {script}"]
+            words += [f"{source}/", f"root@{at['host']}:{at['root']}/{name}/"]
+            subprocess.run(words, check=True, timeout=LIMIT_S)
+
+    yield send
+
+
+def rclone(transfers: int) -> Tool:
+    @contextmanager
+    def tool(at: dict[str, Any]) -> Iterator[Send]:
+        def send(source: Path, name: str) -> None:
+            place = f":sftp,host={at['host']},port={at['ssh_port']},user=root,key_file={at['ssh_key']}"
+            words = ["rclone", "copy", "--config", "/dev/null", "--transfers", str(transfers), "--checkers", "16"]
+            # Without a command for each file at the other host.
+            words += ["--sftp-disable-hashcheck", str(source), f"{place}:{at['root']}/{name}"]
+            subprocess.run(words, check=True, timeout=LIMIT_S)
+
+        yield send
+
+    return tool
+
+
+TOOLS: dict[str, Tool] = {
+    "fobs cluster": fobs_cluster,
+    "fpsync, rsync": fpsync,
+    f"rclone --transfers {WORKERS}": rclone(WORKERS),
+    "rclone --transfers 16": rclone(16),
+}
+
+
+def client(at: dict[str, Any]) -> None:
+    """The near end: sends the tree with each tool, twice."""
+    os.environ["PATH"] = f"{Path(at['fobs']).parent}:{os.environ['PATH']}"
+    source = Path(tempfile.mkdtemp(prefix="fobs-bench-source-"))
+    try:
+        total = make_tree(source, at["files"])
+        for tool, opened in TOOLS.items():
+            name = tool.replace(" ", "-").replace(",", "")
+            target = Path(at["root"]) / name
+            target.mkdir()
+            with opened(at) as send:
+                lines = [played(send, source, name, run) for run in ("first", "second")]
+            is_same = subprocess.run(["diff", "-rq", source, target], stdout=subprocess.DEVNULL).returncode == 0
+            for line in lines:
+                print(json.dumps({"tool": tool, **line, "files": at["files"], "bytes": total, "same": is_same}), flush=True)
+            shutil.rmtree(target)
+    finally:
+        shutil.rmtree(source)
+
+
+def played(send: Send, source: Path, name: str, run: str) -> dict[str, Any]:
+    began = time.monotonic()
+    try:
+        send(source, name)
+    except subprocess.TimeoutExpired:
+        return {"run": run, "seconds": None}
+    return {"run": run, "seconds": round(time.monotonic() - began, 2)}
+
+
+def report(lines: list[dict[str, Any]]) -> int:
+    found = {(line["tool"], line["run"]): line["seconds"] for line in lines}
+    shown = {which: f"over {LIMIT_S}" if took is None else f"{took:.1f}" for which, took in found.items()}
+    for tool in TOOLS:
+        print(f"{tool:26} first {shown[tool, 'first']:>8} s   second {shown[tool, 'second']:>8} s")
+    is_whole = {tool: all(found[tool, run] is not None for run in ("first", "second")) for tool in TOOLS}
+    differ = {line["tool"] for line in lines if not line["same"] and is_whole[line["tool"]]}
+    for tool in sorted(differ):
+        print(f"{tool}: the trees differ")
+    return 1 if differ else 0
+
+
+def main() -> int:
+    parser = far.arguments()
+    parser.set_defaults(rtt="40ms", rate="1Gbit")
+    parser.add_argument("--files", type=int, default=20_000)
+    given = parser.parse_args()
+    if given.client:
+        client(json.loads(given.client))
+        return 0
+    return report(far.played(__file__, given, lambda root: None, files=given.files))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
