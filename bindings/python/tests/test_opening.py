@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,36 @@ import pytest
 
 import fobs
 
-from .conftest import Served
+from .conftest import START_WAIT, Served
 
 Content = Callable[[int], bytes]
 
 
 def keys_of(served: Served) -> dict[str, str]:
     return {name: str(path) for name, path in served.keys.items()}
+
+
+def stop(process: int) -> None:
+    """Stops a process, or a group (negative), and waits until all of it stands still: each thread stops when it gets
+    the processor next.
+    """
+    os.kill(process, signal.SIGSTOP)
+    end = time.monotonic() + START_WAIT
+    while any(state != "T" for state in states(process)):
+        assert time.monotonic() < end, f"{process} does not stop"
+        time.sleep(0.01)
+
+
+def states(process: int) -> Iterator[str]:
+    """Of each thread of a process, or of a group."""
+    for path in Path("/proc").glob("[0-9]*/task/*/stat" if process < 0 else f"{process}/task/*/stat"):
+        try:
+            # After the name, which may have any letters: the state, the parent, the group.
+            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:  # it has ended
+            continue
+        if process > 0 or int(group) == -process:
+            yield state
 
 
 def script(path: Path, text: str) -> Path:
@@ -117,7 +141,7 @@ def test_a_server_that_falls_silent_is_given_up_by_every_call(carrier: str, tmp_
                 url = f"far:{served.root}"
                 session = fobs.Session(url, timeout=1, ssh_program=ssh, fobs_path=fobs_path)
                 stopped = -int(group.read_text())
-            os.kill(stopped, signal.SIGSTOP)
+            stop(stopped)
             still.touch()
             try:
                 with pytest.raises(fobs.TransferTimeoutError):
