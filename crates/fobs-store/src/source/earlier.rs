@@ -47,8 +47,8 @@ impl EarlierFiles {
         }
     }
 
-    /// Where the receiver's directories of `--link-dest` and its kin have their like beside the one source, as
-    /// in a copy of snapshots: named from there, and reached by this user.
+    /// Where the receiver's directories of `--link-dest` and its kin have their like beside the one source,
+    /// as in a copy of snapshots: named from there, and reached by this user.
     pub fn beside(
         base: &Base,
         sources: &[Vec<u8>],
