@@ -114,6 +114,11 @@ impl Selection {
         }
     }
 
+    /// Whether something that was named lies below a path.
+    pub(super) fn is_above_names(&self, path: &[u8]) -> bool {
+        self.names.as_ref().is_some_and(|names| names.is_above(path))
+    }
+
     /// Whether names were listed.
     pub(super) fn has_names(&self) -> bool {
         self.names.is_some()

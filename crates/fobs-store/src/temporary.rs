@@ -26,7 +26,7 @@ mod name;
 mod names;
 mod thing;
 
-pub(super) use in_place::InPlace;
+pub(super) use in_place::{InPlace, begin, is_begun};
 pub(super) use thing::{Placed, Thing, is_made_here, place};
 
 pub(super) use left::{ORPHANED_AFTER, age};

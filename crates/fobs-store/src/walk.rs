@@ -34,6 +34,7 @@ use fobs_model::error::Error;
 use fobs_model::event::FileError;
 use fobs_model::name::Component;
 
+use following::{AboveNames, Reached};
 use look::look;
 use named::NamedKind;
 
@@ -128,6 +129,7 @@ struct Level {
     kept: Charge,
     /// Its file system and number.
     id: (u64, u64),
+    reached: Reached,
 }
 
 impl Walk {
@@ -208,9 +210,21 @@ impl Walk {
             return failed(&path, "read", Errno::BADF);
         };
         let below = path.get(self.prefix_len..).unwrap_or_default();
-        let opened = match &self.following {
-            Some(following) => self.base.open(&following.place(&path), READ_DIRECTORY),
-            None => open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse),
+        let mut reached = self.reached();
+        let opened = match (&self.following, reached) {
+            (Some(following), Reached::ThroughLinks) => {
+                self.base.open(&following.place(&path), READ_DIRECTORY)
+            }
+            (following, _) => {
+                let plainly = open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse);
+                match (plainly, following) {
+                    (Err(Errno::LOOP), Some(following)) if self.is_led_through(&path) => {
+                        reached = Reached::ThroughLinks;
+                        self.base.open(&following.place(&path), READ_DIRECTORY)
+                    }
+                    (opened, _) => opened,
+                }
+            }
         };
         let opened = opened.and_then(|directory| {
             let stat = fs::fstat(&directory)?;
@@ -250,11 +264,23 @@ impl Walk {
                     contents: if is_entered { listed } else { Contents::Unseen },
                     kept: self.budget.charge(Keeps::Subdirectories),
                     id: (stat.st_dev, stat.st_ino),
+                    reached,
                 });
                 Entry::Directory { path, meta, owner }
             }
             Err(errno) => lost(&path, errno),
         }
+    }
+
+    /// How the walk came to the current directory.
+    fn reached(&self) -> Reached {
+        self.levels.last().map_or(Reached::Plainly, |level| level.reached)
+    }
+
+    /// Whether a link of this path stands for the directory that it leads to.
+    fn is_led_through(&self, path: &[u8]) -> bool {
+        let is_above = self.selection.as_ref().is_some_and(|selection| selection.is_above_names(path));
+        is_above || self.following.as_ref().is_some_and(Following::is_asked)
     }
 
     /// Ends the innermost directory.
@@ -298,8 +324,10 @@ impl Iterator for Walk {
         if let Some(failure) = self.failures.pop_front() {
             return Some(Entry::Failed(failure));
         }
+        let is_followed = self.reached() == Reached::ThroughLinks
+            || self.following.as_ref().is_some_and(Following::is_asked);
         let later = match (self.opening, &self.root) {
-            (Opening::Later, Some(_)) if self.following.is_some() => {
+            (Opening::Later, Some(_)) if is_followed => {
                 self.following.clone().map(|following| Unopened::Followed(Box::new(following)))
             }
             (Opening::Later, Some(root)) => Some(Unopened::Below(root.clone(), self.prefix_len)),
@@ -413,10 +441,10 @@ impl Level {
             Ok(types) => types,
             Err(errno) => return Some(lost(&path, errno)),
         };
-        let following = search.following.filter(|_| real == FileType::Symlink);
-        let followed = following.and_then(|it| Some((it, it.target(directory, name, &path)?)));
-        let is_directory =
-            real == FileType::Directory || followed.as_ref().is_some_and(|(_, target)| target.is_directory());
+        let above = AboveNames::of(selection.as_deref(), &path);
+        let followed = search.followed(real, (directory, name), &path, above);
+        let leads_to_one = followed.as_ref().is_some_and(|(_, target)| target.is_directory());
+        let is_directory = real == FileType::Directory || leads_to_one;
         let name_kind = if is_directory { NameKind::Directory } else { NameKind::Other };
         if selection.is_some_and(|selection| !selection.takes(&path, name_kind)) {
             return None;

@@ -373,7 +373,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         io::stdin().lock().take(FILE_MAX).read_to_end(&mut text)?;
     } else {
-        fobs::open_named(path)?.take(FILE_MAX).read_to_end(&mut text)?;
+        fobs::named::open(path)?.take(FILE_MAX).read_to_end(&mut text)?;
     }
     match text.len() as u64 {
         FILE_MAX => Err(io::Error::other("it is larger than 256 MiB")),

@@ -12,7 +12,7 @@ use fobs::explain::Explanation;
 use jiff::tz::TimeZone;
 
 use super::figures::{Counts, big, last_lines, moved, statistics};
-use super::format::{Format, Line, listed};
+use super::format::{Format, Line, Sum, listed};
 use super::log::Log;
 use super::names::{Letters, shown};
 use super::order::Held;
@@ -25,6 +25,14 @@ use crate::output::{Reporter, Steps, note};
 const WAITING_MAX: usize = 1 << 16;
 /// What `-i` says of something that is deleted.
 const DELETING: &str = "*deleting  ";
+
+/// What a line is about that waits for the checksum of its file.
+struct Unsummed {
+    changes: String,
+    facts: EntryFacts,
+    /// As it is printed, and as it is logged.
+    names: [Vec<u8>; 2],
+}
 
 /// Prints lines.
 pub struct Lines {
@@ -43,6 +51,8 @@ struct Printed {
     held: Held,
     /// Lines of files that `--progress` prints once the file is there.
     waiting: HashMap<Vec<u8>, Vec<u8>>,
+    /// Lines with the checksum of a file that is not read yet.
+    unsummed: HashMap<Vec<u8>, Unsummed>,
     has_begun: bool,
     /// What comes behind the first line.
     first: Vec<u8>,
@@ -66,6 +76,7 @@ impl Lines {
             counts: Counts::default(),
             held: Held::default(),
             waiting: HashMap::new(),
+            unsummed: HashMap::new(),
             has_begun: false,
             first: Vec::new(),
             is_listed: false,
@@ -132,6 +143,42 @@ impl Lines {
         if !self.wording.shows(line) {
             return;
         }
+        let formats = [self.wording.format.as_ref(), self.log.as_ref().and_then(|log| log.format.as_ref())];
+        let waits = line.changes.starts_with(['<', '>'])
+            && !self.wording.run.is_dry
+            && formats.iter().flatten().any(|format| format.has(b"C"));
+        if waits && state.unsummed.len() < WAITING_MAX {
+            let names = [line.path.to_vec(), logged.path.to_vec()];
+            let unsummed = Unsummed { changes: line.changes.to_owned(), facts: line.facts, names };
+            state.unsummed.insert(path.to_vec(), unsummed);
+            return;
+        }
+        self.say(&mut state, line, logged, path);
+    }
+
+    /// A file whose line waited for its checksum is there, or never will be.
+    fn summed(
+        &self,
+        state: &mut Printed,
+        path: &[u8],
+        Unsummed { changes, facts, names }: &Unsummed,
+        sum: Option<Sum>,
+    ) {
+        let line = Line {
+            changes,
+            path: &names[0],
+            directory: false,
+            target: None,
+            facts: *facts,
+            operation: self.wording.operation(),
+            above: &self.wording.above,
+            sum,
+        };
+        self.say(state, &line, &Line { path: &names[1], ..line }, path);
+    }
+
+    /// Logs and prints the line of an entry.
+    fn say(&self, state: &mut Printed, line: &Line<'_>, logged: &Line<'_>, path: &[u8]) {
         if let Some(log) = &self.log
             && let Some(format) = log.format.as_ref().filter(|_| !line.facts.unchanged)
         {
@@ -152,7 +199,7 @@ impl Lines {
         if waits && state.waiting.len() < WAITING_MAX {
             state.waiting.insert(path.to_vec(), [&text[..], b"\n"].concat());
         } else {
-            self.put(&mut state, path, line.directory, false, &text);
+            self.put(state, path, line.directory, false, &text);
         }
     }
 
@@ -168,13 +215,14 @@ impl Lines {
             facts: EntryFacts { group: self.wording.keeps_groups.then_some(0), ..EntryFacts::default() },
             operation: "del.",
             above: b"",
+            sum: None,
         };
         let plain = Format::parse(b"deleting %n");
         if let Some(log) = self.log.as_ref().filter(|_| !self.wording.run.is_dry)
             && let Some(format) = &log.format
         {
             let format = if format.has(b"oi") { format } else { &plain };
-            let logged = shown(&self.here(path), Letters::All);
+            let logged = shown(&self.here(path), Letters::Log);
             log.line(&format.fill(&Line { path: &logged, ..line }, &self.zone));
         }
         let format = match &self.wording.format {
@@ -199,6 +247,12 @@ impl Lines {
     }
 
     fn file_done(&self, file: &FileDone) {
+        let mut state = self.state();
+        if let Some(unsummed) = state.unsummed.remove(&file.path) {
+            let sum = file.root.first_chunk().copied();
+            self.summed(&mut state, &file.path, &unsummed, sum);
+        }
+        drop(state);
         if self.wording.progress != 1 {
             return;
         }
@@ -312,11 +366,12 @@ impl EventSink for Lines {
                     directory,
                     target: printed_target.as_deref(),
                     facts,
-                    operation: if self.wording.run.is_push { "send" } else { "recv" },
+                    operation: self.wording.operation(),
                     above: &self.wording.above,
+                    sum: None,
                 };
                 let logged = [Some(&path), target.as_ref()]
-                    .map(|name| name.map(|it| shown(&self.here(it), Letters::All)));
+                    .map(|name| name.map(|it| shown(&self.here(it), Letters::Log)));
                 let [logged_path, logged_target] = &logged;
                 let logged = Line {
                     path: logged_path.as_deref().unwrap_or_default(),
@@ -345,6 +400,10 @@ impl Reporter for Lines {
             note(&format!("{count} more would have been deleted: raise --max-delete"));
         }
         let mut state = self.state();
+        // Of files that failed.
+        for (path, unsummed) in std::mem::take(&mut state.unsummed) {
+            self.summed(&mut state, &path, &unsummed, None);
+        }
         let mut all: Vec<u8> = state.waiting.drain().flat_map(|(_, line)| line).collect();
         all.extend(state.held.release());
         if !all.is_empty() {

@@ -19,6 +19,7 @@ use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 use fobs_model::event::{FileError, OtherEntries};
 use fobs_model::options::{Privileges, Stamps, Terms};
+use rustix::io::Errno;
 
 /// Where to store.
 #[derive(Debug)]
@@ -103,6 +104,10 @@ impl SinkSpec {
         let base = self.base.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("cannot open the root once more: {error}; raise ulimit -n"))
         })?;
+        if let Err(Errno::LOOP | Errno::XDEV) = base.open_place(&path, HOLD_DIRECTORY).map(drop) {
+            let why = sentence("use for --backup-dir", &path, Errno::LOOP);
+            return Err(Error::new(ErrorKind::Destination, why).ends_sync(SyncEnd::FileIo));
+        }
         let aside = Aside::new(base, path);
         if self.client.is_none() {
             aside.open()?;
@@ -116,7 +121,9 @@ impl SinkSpec {
         let path = place_of(&self.base, self.into(name), directory, "--temp-dir")?;
         let opened = self.base.open_place(&path, HOLD_DIRECTORY).map_err(|errno| {
             let why = sentence("use for --temp-dir", &path, errno);
-            Error::new(ErrorKind::Destination, why).ends_sync(SyncEnd::Usage)
+            // As in rsync, where each file fails by itself.
+            let end = if errno == Errno::LOOP { SyncEnd::Partial } else { SyncEnd::Usage };
+            Error::new(ErrorKind::Destination, why).ends_sync(end)
         })?;
         Ok(Some((Arc::new(opened), path)))
     }

@@ -102,7 +102,8 @@ impl Walk {
             Ok(root) => {
                 self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
                 self.root = Some(Arc::new(root));
-                self.following = Following::below(self.collector.preserve.follow, &self.base, &path, &name);
+                self.following =
+                    Some(Following::below(self.collector.preserve.follow, &self.base, &path, &name));
                 self.top = path;
                 self.enter(name)
             }

@@ -37,17 +37,13 @@ impl Bases {
     }
 }
 
-/// A sentence for each directory that does not exist: as before the first of many backups.
+/// A sentence for each directory that is not used: as before the first of many backups.
 pub(in crate::survey) fn missing_bases(sink: &Sink, basis_use: BasisUse) -> Vec<String> {
-    let missing = sink.bases().iter().filter(|basis| basis.exists() == Ok(false));
-    let sentence = |path: &[u8]| {
-        format!(
-            "'{}' for {} does not exist at the destination, or is no directory: nothing there is the same",
-            show(path),
-            basis_use.option()
-        )
+    let sentence = |path: &[u8], why: &str| {
+        format!("'{}' for {} {why}: nothing there is the same", show(path), basis_use.option())
     };
-    missing.map(|basis| sentence(&basis.path)).collect()
+    let unused = sink.bases().iter().filter_map(|basis| Some(sentence(&basis.path, basis.unused()?)));
+    unused.collect()
 }
 
 /// What the directories have of an entry.
