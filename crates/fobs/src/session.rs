@@ -147,7 +147,8 @@ pub(crate) fn check_bases(sink: &Sink, permit: Option<&Permit>) -> Result<()> {
         basis.check()?;
     }
     let Some(permit) = permit else { return Ok(()) };
-    sink.backup_dir().into_iter().chain(sink.temp_dir()).try_for_each(|path| permit.check_path(path))
+    let named = [sink.backup_dir(), sink.temp_dir(), sink.partial_dir()];
+    named.into_iter().flatten().try_for_each(|path| permit.check_path(path))
 }
 
 /// Whether a listing carries the hashes of contents.

@@ -26,6 +26,8 @@ use fobs_model::options::sync::{BasisUse, Renames};
 pub(in crate::survey) struct Bases {
     views: Vec<View>,
     links: Links,
+    /// What lies in the one directory of `--partial-dir`.
+    partials: Option<View>,
 }
 
 impl Bases {
@@ -33,7 +35,8 @@ impl Bases {
         // One that cannot be used has ended the session before.
         let looked = sink.view().map(|view| view.looked().clone()).unwrap_or_default();
         let views = sink.bases().iter().filter_map(|basis| basis.view().ok().flatten());
-        Bases { views: views.map(|view| view.counting(&looked)).collect(), links: sink.links() }
+        let views = views.map(|view| view.counting(&looked)).collect();
+        Bases { views, links: sink.links(), partials: sink.view_of_partials() }
     }
 }
 
@@ -138,6 +141,12 @@ impl Target {
     pub(in crate::survey) fn basis_elsewhere(&mut self, path: &[u8], size: u64) -> Option<(OwnedFd, u64)> {
         let worth = |found: &(OwnedFd, u64)| is_worth_listing(found.1, size);
         self.bases.views.iter_mut().find_map(|view| basis_at(view, path, FILE_MIN).filter(worth))
+    }
+
+    /// What an earlier run left of a file in the one directory of `--partial-dir`.
+    pub(in crate::survey) fn partial_elsewhere(&mut self, path: &[u8], size: u64) -> Option<(OwnedFd, u64)> {
+        let worth = |found: &(OwnedFd, u64)| is_worth_listing(found.1, size);
+        basis_at(self.bases.partials.as_mut()?, path::split(path).1, FILE_MIN).filter(worth)
     }
 
     /// Whether files beside one that comes are looked at, too.
