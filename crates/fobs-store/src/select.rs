@@ -82,6 +82,11 @@ impl Selection {
         self.passage(path, kind).is_some()
     }
 
+    /// Whether an entry would be listed.
+    pub(super) fn would_take(&self, path: &[u8], kind: NameKind) -> bool {
+        self.passage(path, kind).is_some()
+    }
+
     fn passage(&self, path: &[u8], kind: NameKind) -> Option<Passage> {
         let is_excluded = || self.chain.excludes(path, kind);
         let Some(names) = &self.names else { return (!is_excluded()).then_some(Passage::Whole) };

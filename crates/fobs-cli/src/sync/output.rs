@@ -1,7 +1,7 @@
 //! What a sync prints: changes and statistics on standard output, errors and notices on standard error.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -53,6 +53,8 @@ struct Printed {
     waiting: HashMap<Vec<u8>, Vec<u8>>,
     /// Lines with the checksum of a file that is not read yet.
     unsummed: HashMap<Vec<u8>, Unsummed>,
+    /// Directories that were told of, where several sources may have the same; none for one source.
+    directories: Option<HashSet<Vec<u8>>>,
     has_begun: bool,
     /// What comes behind the first line.
     first: Vec<u8>,
@@ -77,6 +79,7 @@ impl Lines {
             held: Held::default(),
             waiting: HashMap::new(),
             unsummed: HashMap::new(),
+            directories: (args.paths.len() > 2).then(HashSet::new),
             has_begun: false,
             first: Vec::new(),
             is_listed: false,
@@ -130,6 +133,9 @@ impl Lines {
     /// An entry with this path was decided on; `logged` has its names as a log does.
     fn changed(&self, line: &Line<'_>, logged: &Line<'_>, path: &[u8]) {
         let mut state = self.state();
+        if line.directory && !state.is_new(path) {
+            return;
+        }
         state.counts.add(line.changes, &line.facts);
         if let Some(destination) = self.wording.destination.as_ref().filter(|_| path.is_empty())
             && line.changes.starts_with("cd")
@@ -329,6 +335,12 @@ impl Lines {
 }
 
 impl Printed {
+    /// Whether a directory was not told of before. Of too many, further ones are told again.
+    fn is_new(&mut self, path: &[u8]) -> bool {
+        let Some(known) = &mut self.directories else { return true };
+        if known.len() < WAITING_MAX { known.insert(path.to_vec()) } else { !known.contains(path) }
+    }
+
     fn standing(&self) -> Standing {
         let all = self.counts.all.total();
         let left = self.counts.transferred.saturating_sub(self.files);

@@ -45,12 +45,19 @@ impl Tree {
                     }
                 }
             })
-            .map(|file| {
+            .map(|mut file| {
+                self.leave_zeros(&mut file);
                 let ours = self.names.of_journal();
                 let is_found_again = ours.is_some() && ours == file.suffix() && self.elsewhere.is_none();
                 Placing { is_found_again, file, place }
             })
             .map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))
+    }
+
+    fn leave_zeros(&self, file: &mut TemporaryFile) {
+        if self.applier.preserve.sparse {
+            file.leave_zeros();
+        }
     }
 
     /// Goes on with the file that `is_meant`: the temporary one of an earlier run, or one that has the name.
@@ -71,7 +78,10 @@ impl Tree {
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
             .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, overwrite, is_meant));
         match resumed {
-            Ok(Some(file)) => Ok(Placing { file, place, is_found_again: true }),
+            Ok(Some(mut file)) => {
+                self.leave_zeros(&mut file);
+                Ok(Placing { file, place, is_found_again: true })
+            }
             Ok(None) => {
                 let shown = show(path);
                 let message = format!(

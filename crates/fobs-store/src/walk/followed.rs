@@ -12,6 +12,7 @@ use super::{Entry, READ, failed};
 use crate::at;
 use crate::attributes::open_handle;
 use crate::beneath::kind;
+use crate::select::Selection;
 use fobs_model::name::Component;
 use fobs_model::options::Follow;
 
@@ -31,9 +32,10 @@ impl<'s> Search<'s> {
         file_type: FileType,
         (directory, name): (BorrowedFd<'_>, &[u8]),
         path: &[u8],
-        above: AboveNames,
+        selection: Option<&Selection>,
     ) -> Option<(&'s Following, Target)> {
         let following = self.following.filter(|_| file_type == FileType::Symlink)?;
+        let above = AboveNames::of(selection, path);
         Some((following, following.target(directory, name, path, above)?))
     }
 }
