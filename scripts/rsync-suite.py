@@ -55,7 +55,7 @@ INSIDE = "it reads what rsync says of its own inside (--debug), or watches its c
 EXPECTED = {
     OTHER_DAEMON: "acl-symlink-race chmod-option copy-dest-source-symlink deep-path delete-missing-args-files-from "
     "fake-super-backup-fifo-regression insecure-links-admin-optout link-dest-relative-basis nonroot-restrictive-perms "
-    "operator-path-insecure-links-refused rename-mixed-parent-transfer symlink-exclude symlink-exclude-chdir-alias "
+    "operator-path-insecure-links-refused rename-mixed-parent-transfer symlink-exclude symlink-exclude-chdir-alias variety "
     "symlink-exclude-component symlink-exclude-deep symlink-exclude-leaf symlink-exclude-meta symlink-exclude-xattr",
     INSIDE: "compress-options fuzzy fuzzy-basis misc-coverage partial-protected-regular-retry-linux "
     "source-change-size-continues",
@@ -75,6 +75,7 @@ EXPECTED = {
     "a device at the destination is not replaced by a single source": "devices",
     "a link that --safe-links leaves out is not named": "safe-links-absolute-intree",
     "what is appended to a file during the copy comes with the next one": "growing-file",
+    "--inplace --sparse writes zeros into the file that is there": "preallocate",
 }
 # Its exit codes.
 PASSED, SKIPPED, XFAIL = 0, 77, 78

@@ -96,6 +96,7 @@ const ROWS: &[Row] = &[
         },
     },
     Row { options: &["--temp-dir=@"], names: "dir/", followed: stored },
+    Row { options: &["--delay-updates", "--partial-dir=@"], names: "dir/", followed: stored },
     Row { options: &["--backup", "--backup-dir=@"], names: "dir/", followed: stored },
     Row { options: &["--inplace", "--backup", "--backup-dir=@"], names: "dir/", followed: stored },
     Row { options: &["TO @"], names: "dir/", followed: stored },

@@ -137,6 +137,7 @@ fn of_sources_with_the_same_paths_the_first_counts() {
             ("b/both/two", "2"),
             ("c", "of its own name"),
             ("b/c", "of b"),
+            ("named/inner", "in a directory with a name"),
         ] {
             write(&at(path), content);
         }
@@ -150,7 +151,7 @@ fn of_sources_with_the_same_paths_the_first_counts() {
         let run = |more: &[&str]| {
             let mut command = route.sync(&words(&["-a", "--delete", "--exclude=left.o/"]));
             command.args(more);
-            for source in ["c", "a/", "b/"] {
+            for source in ["c", "named", "a/", "b/"] {
                 command.arg(route.source(source));
             }
             case.run(command.arg(route.target("tree/"))).expect_success()
@@ -171,7 +172,13 @@ fn of_sources_with_the_same_paths_the_first_counts() {
         assert_eq!(fs::read_link(target.join("link")).expect("a link"), Path::new("file"));
         let mode = |path: &str| fs::metadata(target.join(path)).expect("it is there").mode() & 0o777;
         assert_eq!((mode("both"), mode("")), (0o711, 0o755), "{carrier:?}");
-        let again = run(&["-i"]);
-        assert_eq!(String::from_utf8_lossy(&again.stdout), "", "{carrier:?}: nothing is left to do");
+        for more in ["--delete", "--delete-after", "--delete-before", "--delete"] {
+            let again = run(&[more, "-i"]);
+            assert_eq!(
+                String::from_utf8_lossy(&again.stdout),
+                "",
+                "{carrier:?} {more}: nothing is left to do"
+            );
+        }
     }
 }

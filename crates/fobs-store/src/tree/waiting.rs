@@ -101,10 +101,14 @@ impl Waiting {
     /// Whether a file may wait there: no other of its name does, and it can be moved back.
     fn has_room_for(&self, place: &[u8], parent: &OwnedFd) -> bool {
         let Home::Of(directory) = &self.home else { return true };
-        let name = path::split(place).1;
-        let is_alone = !self.files.borrow().iter().any(|(other, _)| path::split(other).1 == name);
         let device = |at: &OwnedFd| fstat(at).map(|stat| stat.st_dev);
-        is_alone && device(directory).is_ok_and(|there| device(parent) == Ok(there))
+        !self.has_one_of(path::split(place).1)
+            && device(directory).is_ok_and(|there| device(parent) == Ok(there))
+    }
+
+    /// Whether a file of this name waits, of whichever directory.
+    fn has_one_of(&self, name: &[u8]) -> bool {
+        self.files.borrow().iter().any(|(place, _)| path::split(place).1 == name)
     }
 
     /// Takes note of a file; false where there is no room for that.
@@ -143,6 +147,10 @@ impl Tree {
     /// A file has its name: what an earlier run left of it goes.
     pub(super) fn clear_partial(&self, directory: &OwnedFd, name: Component<'_>) {
         let Some(waiting) = &self.waiting else { return };
+        if matches!(waiting.home, Home::Of(_)) && waiting.has_one_of(name.as_bytes()) {
+            // Another directory's file of this name, which is complete.
+            return;
+        }
         if let Ok(held) = waiting.within(directory) {
             // Mostly there is none.
             let _ = at::unlink(&held, name);
