@@ -3,12 +3,14 @@
 //! They are hints: a file that is missing, damaged or cannot be written costs some speed, and is no error.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::secure::make_private_parent;
 use fobs_sys::confine::{Errand, outside};
+use fobs_sys::named;
 
 /// Older entries are ignored: networks and hosts change within that time.
 pub const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -39,7 +41,7 @@ pub fn replace(file: &Path, bytes: &[u8]) {
     fresh.push(format!(".{}-{count}.tmp", std::process::id()));
     let fresh = PathBuf::from(fresh);
     let written = make_private_parent(file)
-        .and_then(|()| fs::write(&fresh, bytes))
+        .and_then(|()| named::create(&fresh, named::USUAL)?.write_all(bytes))
         .and_then(|()| fs::rename(&fresh, file));
     if written.is_err() {
         // It may not have been made.

@@ -1,6 +1,5 @@
 //! `fobs log`: what of a daemon's log is about a key, a path, a kind of work or an outcome.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
@@ -30,7 +29,7 @@ pub fn run(args: &LogArgs) -> Result<()> {
         let source: Box<dyn Read> = if path == Path::new("-") {
             Box::new(io::stdin())
         } else {
-            Box::new(File::open(path).map_err(unreadable)?)
+            Box::new(fobs::named::open(path).map_err(unreadable)?)
         };
         match filter(BufReader::new(source), args, &mut out, &mut seen) {
             Ok(()) => {}

@@ -55,7 +55,7 @@ pub fn man(args: &ManArgs) -> Result<()> {
         .map_err(|error| failed(&format!("cannot create {}", directory.display()), &error))?;
     for (name, text) in pages {
         let path = directory.join(format!("{name}.1"));
-        fobs::create_named(&path)
+        fobs::named::create(&path, fobs::named::USUAL)
             .and_then(|mut file| file.write_all(text.as_ref()))
             .map_err(|error| failed(&format!("cannot write {}", path.display()), &error))?;
     }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use fobs::named::LinkOwners;
 use fobs::options::{Carrier, Location, Remote, ShellGrammar, SshOptions, TransferOptions, Transport};
 use fobs::{Error, ErrorKind, Result};
 
@@ -12,15 +13,21 @@ use fobs::{Error, ErrorKind, Result};
 const HOST: &str = "localhost";
 /// Starts what is its first word, instead of a host's command.
 const SCRIPT: &str = "exec \"$0\" server";
+/// Likewise, where links of every user are followed.
+const FOLLOWING: &str = "exec \"$0\" server --insecure-links";
 
 /// Makes a destination on this host one that a second program serves.
 ///
 /// # Errors
 /// This program or the current directory cannot be found.
-pub fn served(destination: &mut Location, options: &mut TransferOptions) -> Result<()> {
+pub fn served(destination: &mut Location, options: &mut TransferOptions, links: LinkOwners) -> Result<()> {
     let Location::Local(path) = destination else { return Ok(()) };
     let program = std::env::current_exe().map_err(|error| lost("this program", &error))?;
     let path = absolute(path)?;
+    let script = match links {
+        LinkOwners::Trusted => SCRIPT,
+        LinkOwners::Anyone => FOLLOWING,
+    };
     *destination = Location::Remote(Remote {
         carrier: Carrier::Ssh,
         user: None,
@@ -30,7 +37,7 @@ pub fn served(destination: &mut Location, options: &mut TransferOptions) -> Resu
     });
     options.ssh = SshOptions {
         program: Some("/bin/sh".into()),
-        arguments: ["-c", SCRIPT].map(OsString::from).into_iter().chain([program.into()]).collect(),
+        arguments: ["-c", script].map(OsString::from).into_iter().chain([program.into()]).collect(),
         grammar: ShellGrammar::HostAndCommand,
         ..options.ssh.clone()
     };

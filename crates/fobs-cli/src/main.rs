@@ -44,6 +44,7 @@ use std::sync::Arc;
 use args::{Command, CpArgs, ServerArgs};
 use config::Refusal;
 use explain::{Meanwhile, Recording, TraceFile};
+use fobs::named::LinkOwners;
 use fobs::options::TransferOptions;
 use fobs::{CancelToken, ErrorKind, EventSink, Result, StdioError, Steering, Summary, Transfer};
 use parts::Part;
@@ -88,6 +89,9 @@ fn run(command: Command) -> u8 {
 
 /// What the client was told is not printed as well: ssh would show it beside the client's own sentence.
 fn server(args: &ServerArgs) -> u8 {
+    if args.insecure_links {
+        fobs::named::follow_links_of(LinkOwners::Anyone);
+    }
     let cancel = CancelToken::new();
     let restriction = resolve::server(args);
     let installed = signals::install(&cancel).map_err(StdioError::Untold);

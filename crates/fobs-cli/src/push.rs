@@ -1,7 +1,7 @@
 //! Consent to send the program to a host that has none, and the memory of it.
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use fobs::options::{Carrier, PushBinary, Remote, TransferOptions};
@@ -95,7 +95,8 @@ impl Memory {
 
     fn names(&self) -> Vec<String> {
         let small = |file: &&Path| fs::metadata(file).is_ok_and(|it| it.len() <= FILE_BYTES_MAX);
-        let text = self.file.as_deref().filter(small).and_then(|file| fs::read_to_string(file).ok());
+        let file = self.file.as_deref().filter(small).and_then(|file| fobs::named::open(file).ok());
+        let text = file.and_then(|file| io::read_to_string(file.take(FILE_BYTES_MAX)).ok());
         text.unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
@@ -111,7 +112,9 @@ impl Memory {
         let first = names.len().saturating_sub(HOSTS_MAX);
         let text: String = names[first..].iter().map(|name| format!("{name}\n")).collect();
         let fresh = file.with_extension(format!("{}.tmp", std::process::id()));
-        let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&fresh, text));
+        let made = file.parent().map_or(Ok(()), fs::create_dir_all);
+        let written =
+            made.and_then(|()| fobs::named::create(&fresh, fobs::named::USUAL)?.write_all(text.as_bytes()));
         // Without the note a later command asks once more.
         let _ = written.and_then(|()| fs::rename(&fresh, file));
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use fobs::named::LinkOwners;
 use fobs::options::flag::CommandName;
 use fobs::options::{
     Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, Restriction, ServeOptions,
@@ -40,7 +41,7 @@ pub fn copy(args: &CpArgs) -> Result<Copy> {
     let mut destination = location::parse(destination)?;
     if sources.iter().chain([&destination]).all(|place| matches!(place, Location::Local(_))) {
         let mut options = transfer(&args.chosen)?;
-        here::served(&mut destination, &mut options)?;
+        here::served(&mut destination, &mut options, LinkOwners::Trusted)?;
         return Ok(Copy { sources, destination, options });
     }
     location::check_route(&sources, &destination)?;

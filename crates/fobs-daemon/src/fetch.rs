@@ -121,6 +121,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             link_dest: Vec::new(),
             backup_dir: None,
             temp_dir: None,
+            partial_dir: None,
             writes_devices: false,
             transfer_id: id,
             client,

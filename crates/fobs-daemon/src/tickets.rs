@@ -4,10 +4,9 @@ use fobs_channel::secure::identity::PublicKey;
 use fobs_channel::secure::ticket::{Ticket, TicketId};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::text::hex;
+use fobs_sys::named;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -92,7 +91,7 @@ impl Tickets {
 
     fn load(&self) -> std::io::Result<HashMap<TicketId, Use>> {
         let mut text = String::new();
-        match File::open(&self.path) {
+        match named::open(&self.path) {
             Ok(file) => file.take(FILE_BYTES_MAX).read_to_string(&mut text)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
@@ -107,8 +106,7 @@ impl Tickets {
     /// Leaves out what has expired, so that the file does not grow for ever.
     fn rewrite(&self, used: &HashMap<TicketId, Use>) -> std::io::Result<()> {
         let beside = self.path.with_extension("tickets-new");
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        let mut file = named::create(&beside, 0o600)?;
         for (id, entry) in used {
             file.write_all(line(id, entry).as_bytes())?;
         }
@@ -118,11 +116,10 @@ impl Tickets {
 
     /// Before the transfer begins: what is not on the disk could be used again after a crash.
     fn note(&self, id: &TicketId, entry: &Use) -> Result<()> {
-        let written =
-            OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path).and_then(|mut file| {
-                file.write_all(line(id, entry).as_bytes())?;
-                file.sync_data()
-            });
+        let written = named::append(&self.path, 0o600).and_then(|mut file| {
+            file.write_all(line(id, entry).as_bytes())?;
+            file.sync_data()
+        });
         written.map_err(|error| self.broken(&error))
     }
 

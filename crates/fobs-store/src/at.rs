@@ -24,7 +24,6 @@ use crate::faults;
 #[cfg(test)]
 use crate::recorder;
 use fobs_model::name::Component;
-use steps::Within;
 
 /// Which symbolic links may be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +46,7 @@ pub(super) fn open_beneath(
     let directory = directory.as_fd();
     let path = &*on_disk(path)?;
     match open_below(directory, path, flags, mode, links) {
-        Err(errno) if openat2_is_missing(errno) => {
-            steps::open(directory, path, flags, mode, Within::Below(links))
-        }
+        Err(errno) if openat2_is_missing(errno) => steps::open(directory, path, flags, mode, links),
         opened => opened,
     }
 }
@@ -77,23 +74,6 @@ fn open_below(
     result
 }
 
-/// Opens a path in which no component is a symbolic link.
-///
-/// # Errors
-/// `LOOP` if one is.
-pub(super) fn open_without_links(
-    directory: impl AsFd,
-    path: &[u8],
-    flags: OFlags,
-    mode: Mode,
-) -> Result<OwnedFd, Errno> {
-    let directory = directory.as_fd();
-    match fs::openat2(directory, or_dot(path), flags | OFlags::CLOEXEC, mode, ResolveFlags::NO_SYMLINKS) {
-        Err(errno) if openat2_is_missing(errno) => steps::open(directory, path, flags, mode, Within::NoLinks),
-        opened => opened,
-    }
-}
-
 /// Whether an error means that there is no `openat2`: before Linux 5.6, or in a container whose filter of
 /// system calls is older than that (it answers with `EPERM`).
 fn openat2_is_missing(errno: Errno) -> bool {
@@ -115,11 +95,6 @@ fn one(directory: BorrowedFd<'_>, name: &[u8], flags: OFlags, mode: Mode) -> Res
 /// Opens a path that this process's own user named, relative to the working directory.
 pub(super) fn open_ambient(path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     fs::openat(CWD, or_dot(path), flags | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// Likewise, relative to a directory.
-pub(super) fn open_ambient_in(directory: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    fs::openat(directory, path, flags | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn or_dot(path: &[u8]) -> &[u8] {

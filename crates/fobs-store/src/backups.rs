@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FileType, fstat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, fsync};
 use rustix::io::Errno;
 
 use super::at;
@@ -112,6 +112,34 @@ impl Backups {
         }
     }
 
+    /// Copies the file that is held and has the name to its backup's, before it is written in place; the
+    /// device keeps the copy if `syncs`.
+    pub(super) fn keep_copy(
+        &self,
+        path: &[u8],
+        (directory, name): (&OwnedFd, Component<'_>),
+        held: &OwnedFd,
+        syncs: bool,
+    ) -> Result<(), Errno> {
+        let backup = self.name_of(name)?;
+        let backup = backup.as_component();
+        self.remember(path);
+        let made = self.elsewhere.as_ref().map(|elsewhere| elsewhere.directory_of(path)).transpose()?;
+        let to = made.as_ref().unwrap_or(directory);
+        clear(to, backup)?;
+        copy(held, to, backup)?;
+        if syncs {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            fsync(at::open_beneath(to, backup.as_bytes(), flags, Mode::empty(), at::Links::Refuse)?)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that an earlier run made the backup of this entry.
+    pub(super) fn has_been_kept(&self, path: &[u8]) {
+        self.remember(path);
+    }
+
     /// Makes what has the name its own backup, instead of deleting it; `false` if it is one by its name.
     pub(super) fn take(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<bool, Errno> {
         if let Some(elsewhere) = &self.elsewhere {
@@ -174,10 +202,11 @@ impl Elsewhere {
     }
 }
 
-/// Removes an older backup.
+/// Removes an older backup, or an empty directory in its place.
 fn clear(directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
     match at::unlink(directory, name) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) if at::remove_directory(directory, name).is_ok() => Ok(()),
         Err(errno) => Err(errno),
     }
 }

@@ -28,8 +28,17 @@ const OPTIONS: &str = "--link-dest, --compare-dest or --copy-dest";
 pub struct Basis {
     /// Its path as a path of the request, without `..` where a root is served.
     pub path: Vec<u8>,
-    /// What is in it; `None` if there is no such directory.
-    opened: Result<Option<View>>,
+    opened: Result<Found>,
+}
+
+/// What a path of these options leads to.
+#[derive(Debug, Clone)]
+enum Found {
+    Directory(View),
+    /// No directory: nothing is compared with it.
+    Nothing,
+    /// Through a link of a third user. As in rsync nothing is compared with it, and that is said.
+    OthersLink,
 }
 
 impl Basis {
@@ -38,15 +47,29 @@ impl Basis {
     /// # Errors
     /// `Destination` if it cannot be opened.
     pub(super) fn view(&self) -> Result<Option<View>> {
-        self.opened.clone()
+        self.opened.clone().map(|found| match found {
+            Found::Directory(view) => Some(view),
+            Found::Nothing | Found::OthersLink => None,
+        })
     }
 
-    /// Whether there is such a directory. For a caller that may know.
+    /// That it can be used, or is not there. For a caller that may know.
     ///
     /// # Errors
     /// `Destination` if it cannot be opened.
-    pub fn exists(&self) -> Result<bool> {
-        self.view().map(|view| view.is_some())
+    pub fn check(&self) -> Result<()> {
+        self.opened.as_ref().map(|_| ()).map_err(Error::clone)
+    }
+
+    /// What is said of it where it is not used. For a caller that may know.
+    pub(super) fn unused(&self) -> Option<&'static str> {
+        match &self.opened {
+            Ok(Found::Nothing) => Some("does not exist at the destination, or is no directory"),
+            Ok(Found::OthersLink) => {
+                Some("leads through a symbolic link of another user, which is not followed")
+            }
+            Ok(Found::Directory(_)) | Err(_) => None,
+        }
     }
 }
 
@@ -117,9 +140,10 @@ fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Resu
         }
     };
     let opened = match opened {
-        Ok(directory) => Ok(Some(View::new(Arc::new(directory), name.map(<[u8]>::to_vec)))),
+        Ok(directory) => Ok(Found::Directory(View::new(Arc::new(directory), name.map(<[u8]>::to_vec)))),
         // Something else of that name has nothing in it either.
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(Found::Nothing),
+        Err(Errno::LOOP) if matches!(base, Base::Ambient) => Ok(Found::OthersLink),
         Err(Errno::XDEV) => return Err(outside()),
         Err(errno) => Err(Error::new(ErrorKind::Destination, sentence("compare with", &path, errno))),
     };

@@ -10,7 +10,6 @@ pub use super::at::Links;
 use super::at::{open_ambient, open_beneath};
 pub(crate) use super::errno::{reason, sentence};
 pub(crate) use super::stat::{kind, meta};
-use super::trusted::open_trusted;
 
 /// Flags for a directory that is used for lookups only.
 pub(crate) const HOLD_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
@@ -56,7 +55,7 @@ impl Base {
     /// is.
     pub(super) fn open_place(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
-            Base::Ambient => open_trusted(path, flags, Mode::empty()),
+            Base::Ambient => fobs_sys::named::open_at(path, flags, Mode::empty()),
             Base::Beneath { .. } => self.open(path, flags),
         }
     }

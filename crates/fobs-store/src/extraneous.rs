@@ -65,6 +65,9 @@ pub struct Extraneous {
     /// The files among it, in the order of their paths, once that is asked for.
     by_path: Option<Vec<u32>>,
     open: Vec<Open>,
+    /// Sources with a name of their own, beside such whose contents are listed (`file dir/`): they are in the
+    /// top directory, too.
+    named: Open,
     waiting: Waiting,
     found: Vec<Found>,
     /// Bytes of the paths of `found`; and what it and `changed` take.
@@ -172,6 +175,7 @@ impl Extraneous {
             is_source: false,
             by_path: None,
             open: Vec::new(),
+            named: Open::new(Scope::Whole, budget),
             waiting: Waiting::within(budget),
             found: Vec::new(),
             found_bytes: 0,
@@ -248,7 +252,8 @@ impl Extraneous {
     /// The sources have this path.
     pub(super) fn see(&mut self, path: &[u8]) {
         let hash = self.hashes.hash_one(path::split(path).1);
-        if let Some(Err(spent)) = self.open.last_mut().map(|open| open.see(hash)) {
+        let open = self.open.last_mut().unwrap_or(&mut self.named);
+        if let Err(spent) = open.see(hash) {
             self.spent.get_or_insert_with(|| spent.to_string());
         }
     }
@@ -304,6 +309,9 @@ impl Extraneous {
             return;
         }
         let before = self.found.len();
+        if path.is_empty() {
+            open.seen.extend_from_slice(&self.named.seen);
+        }
         open.seen.sort_unstable();
         self.collect(path, Some(&open.seen), Perishable::Counted);
         if self.keeps_times && self.found.len() > before {

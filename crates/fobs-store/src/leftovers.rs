@@ -80,7 +80,7 @@ pub(crate) fn search(
     each: &mut dyn FnMut(Leftover),
 ) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = Arc::new(open_ambient(top.as_os_str().as_bytes(), flags)?);
+    let directory = Arc::new(fobs_sys::named::open_at(top.as_os_str().as_bytes(), flags, Mode::empty())?);
     let mut search = Search { top, directory, remove, busy: Vec::new(), idle: Vec::new(), each };
     search.note_above();
     // Journals come before what is below them: a directory's own names are looked at before its directories.

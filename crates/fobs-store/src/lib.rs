@@ -20,7 +20,7 @@
 //!   journal            what is complete, who holds the lock; clean, leftovers find what no transfer uses
 //!   attributes         owners, xattrs, ACLs, links, devices, holes
 //!   at, beneath        the calls that take a name, below a directory that is open
-//!   anchor, trusted    which directory a right is tied to; files that a user names for the program itself
+//!   anchor             which directory a right is tied to
 //! ```
 //!
 //! It must not know packets, sessions or threads, but for the one that has the device keep a journal's data.
@@ -77,7 +77,6 @@ mod temporary;
 pub mod transfer_root;
 mod tree;
 mod tree_hash;
-mod trusted;
 mod verify;
 mod view;
 mod walk;
@@ -115,7 +114,6 @@ pub use source::{
     EarlierFiles, FilledChunk, Known, Part, Patch, Removal, Source, SourceShape, SourceSpec, StartOverReason,
     changed,
 };
-pub use trusted::{create_named, open_named};
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};
 pub use walk::{means_contents, same_name, shape_of};
 

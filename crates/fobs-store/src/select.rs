@@ -82,6 +82,11 @@ impl Selection {
         self.passage(path, kind).is_some()
     }
 
+    /// Whether an entry would be listed.
+    pub(super) fn would_take(&self, path: &[u8], kind: NameKind) -> bool {
+        self.passage(path, kind).is_some()
+    }
+
     fn passage(&self, path: &[u8], kind: NameKind) -> Option<Passage> {
         let is_excluded = || self.chain.excludes(path, kind);
         let Some(names) = &self.names else { return (!is_excluded()).then_some(Passage::Whole) };
@@ -112,6 +117,11 @@ impl Selection {
             (Some(_), Some(Passage::Names)) => Contents::Named,
             _ => Contents::Seen,
         }
+    }
+
+    /// Whether something that was named lies below a path.
+    pub(super) fn is_above_names(&self, path: &[u8]) -> bool {
+        self.names.as_ref().is_some_and(|names| names.is_above(path))
     }
 
     /// Whether names were listed.

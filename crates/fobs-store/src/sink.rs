@@ -154,7 +154,7 @@ impl Sink {
             }
         };
         let (bases, aside) = (spec.open_bases(name.as_deref())?, spec.backups(name.as_deref())?);
-        let elsewhere = spec.elsewhere(name.as_deref())?;
+        let (elsewhere, partials) = (spec.elsewhere(name.as_deref())?, spec.partials(name.as_deref())?);
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
         let mut notices = Vec::new();
         let (journal, alone) = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
@@ -163,6 +163,7 @@ impl Sink {
         tree.begin_from(before, is_made);
         tree.keeps_backups_in(aside);
         tree.writes_in(elsewhere);
+        tree.keeps_partials_in(partials);
         if spec.preserve.hard_links {
             tree.keep_first_names(&spec.budget);
         }

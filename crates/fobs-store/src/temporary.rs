@@ -20,13 +20,15 @@ use super::{faults, recorder};
 use fobs_model::options::Overwrite;
 
 mod elsewhere;
+mod holes;
 mod in_place;
 mod left;
 mod name;
 mod names;
 mod thing;
 
-pub(super) use in_place::InPlace;
+use holes::Zeros;
+pub(super) use in_place::{InPlace, begin, is_begun};
 pub(super) use thing::{Placed, Thing, is_made_here, place};
 
 pub(super) use left::{ORPHANED_AFTER, age};
@@ -73,6 +75,7 @@ pub(super) struct TemporaryFile {
     temporary: Temporary,
     /// Room that was reserved for it, bytes.
     reserved: u64,
+    zeros: Zeros,
     /// An earlier run began it, and it may be longer than what is written now.
     is_resumed: bool,
     /// What it stands for, where that is no file (`--fake-super`).
@@ -100,7 +103,15 @@ impl TemporaryFile {
         let file = Arc::new(file);
         let temporary = Temporary { directory, name, held: Arc::clone(&file), in_place: false };
         let reserved = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };
-        Ok(TemporaryFile { file, temporary, reserved, is_resumed: false, stands_for: None, home: None })
+        Ok(TemporaryFile {
+            file,
+            temporary,
+            reserved,
+            is_resumed: false,
+            stands_for: None,
+            home: None,
+            zeros: Zeros::Written,
+        })
     }
 
     /// Goes on with the temporary file of `name`, in a journalled transfer, or, where names may be replaced,
@@ -134,12 +145,24 @@ impl TemporaryFile {
             is_resumed: true,
             stands_for: None,
             home: None,
+            zeros: Zeros::Written,
         }))
     }
 
     /// Writes all of `data` at `offset`.
     pub(super) fn write(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
-        write_all(&self.file, data, offset)
+        match self.zeros {
+            Zeros::Written => write_all(&self.file, data, offset),
+            Zeros::Left => holes::runs(data, offset).try_for_each(|run| match run {
+                holes::Run::Data(data, at) => write_all(&self.file, data, at),
+                holes::Run::Zeros(len, at) => self.skip(at, len),
+            }),
+        }
+    }
+
+    /// From now on long runs of zeros become holes (`--sparse`): what is written comes in the file's order.
+    pub(super) fn leave_zeros(&mut self) {
+        self.zeros = Zeros::Left;
     }
 
     /// Makes what is at a place of another file that of `offset` here, sharing its blocks where the file

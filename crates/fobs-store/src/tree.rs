@@ -115,8 +115,12 @@ pub(super) struct Tree {
     /// The directory in which files lie until they are complete, and its path; none where each lies beside
     /// its place.
     elsewhere: Option<(Arc<OwnedFd>, Vec<u8>)>,
+    /// The directory in which unfinished files are kept together, and its path.
+    partials: Option<(Arc<OwnedFd>, Vec<u8>)>,
     /// Files that are replaced keep their inode (`--inplace`).
     in_place: bool,
+    /// No backup is made of links that lead out (`--safe-links`).
+    drops_links_out: bool,
     /// Where unfinished files, and such as wait for the end, lie beside their place.
     waiting: Option<Waiting>,
     /// Devices are written as files are (`--write-devices`).
@@ -205,7 +209,9 @@ impl Tree {
             backups: None,
             aside: None,
             elsewhere: None,
+            partials: None,
             in_place: false,
+            drops_links_out: false,
             waiting: None,
             writes_devices: false,
             leaves_directory_times: false,
@@ -237,11 +243,11 @@ impl Tree {
     pub(super) fn follow(&mut self, sync: &SyncOptions, budget: &MemoryBudget) {
         let may_rename = self.terms == Terms::default();
         self.backups = self.backups_of(sync, budget).filter(|_| may_rename);
-        let is_alone = self.backups.is_none() && sync.link_dest.is_empty();
         self.applier.keeping.executability = sync.rules.executability;
-        self.in_place = sync.rules.in_place && may_rename && is_alone;
+        self.in_place = sync.rules.in_place && may_rename && sync.link_dest.is_empty();
+        self.drops_links_out = sync.rules.safe_links;
         self.writes_devices = sync.rules.writes_devices && self.in_place && self.applier.may_open_devices;
-        self.waiting = Waiting::of(sync, budget).filter(|_| may_rename);
+        self.waiting = Waiting::of(sync, self.partials.as_ref(), budget).filter(|_| may_rename);
         self.take_partial_back();
         if sync.only_delete {
             self.top_meta = self.before;

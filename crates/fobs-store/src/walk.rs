@@ -4,9 +4,11 @@
 mod entry;
 mod followed;
 mod following;
+mod level;
 mod look;
 mod missing;
 mod named;
+mod overlay;
 mod passed_over;
 mod search;
 
@@ -14,7 +16,7 @@ use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, Dir, DirEntry, FileType, Mode, OFlags};
+use rustix::fs::{self, Dir, DirEntry, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::at;
@@ -34,8 +36,10 @@ use fobs_model::error::Error;
 use fobs_model::event::FileError;
 use fobs_model::name::Component;
 
-use look::look;
+use following::Reached;
+use level::Level;
 use named::NamedKind;
+use overlay::Overlay;
 
 pub(super) use super::select::Contents;
 pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, facts, opened, type_bits};
@@ -76,6 +80,9 @@ const ALLOCATION: usize = 16;
 /// Flags for reading a directory.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
+/// A directory that was opened, and what is kept of it.
+type Entered = (Stat, Result<Kept, Errno>, Dir);
+
 /// The walk.
 pub(super) struct Walk {
     base: Arc<Base>,
@@ -101,6 +108,8 @@ pub(super) struct Walk {
     budget: MemoryBudget,
     /// The file system of the source directory.
     file_system: u64,
+    /// All sources, where they may have paths in common.
+    overlay: Option<Overlay>,
     /// The remaining sources, next first.
     named: std::vec::IntoIter<Named>,
     /// The source directory's path in the request.
@@ -115,21 +124,6 @@ pub(super) struct Walk {
     levels: Vec<Level>,
 }
 
-struct Level {
-    path: Vec<u8>,
-    meta: Meta,
-    size: u64,
-    attributes: Result<Kept, Errno>,
-    /// Open while its entries are read; closed before a subdirectory is entered.
-    reading: Option<Dir>,
-    /// Names of the subdirectories found.
-    subdirectories: Vec<Vec<u8>>,
-    contents: Contents,
-    kept: Charge,
-    /// Its file system and number.
-    id: (u64, u64),
-}
-
 impl Walk {
     pub(super) fn new(
         base: Base,
@@ -137,8 +131,10 @@ impl Walk {
         collector: Arc<Collector>,
         budget: &MemoryBudget,
     ) -> Walk {
+        let base = Arc::new(base);
         Walk {
-            base: Arc::new(base),
+            overlay: Overlay::of(&base, named.iter().map(Named::paths).collect()),
+            base,
             opening: Opening::AtOnce,
             prunes: false,
             collector,
@@ -208,9 +204,21 @@ impl Walk {
             return failed(&path, "read", Errno::BADF);
         };
         let below = path.get(self.prefix_len..).unwrap_or_default();
-        let opened = match &self.following {
-            Some(following) => self.base.open(&following.place(&path), READ_DIRECTORY),
-            None => open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse),
+        let mut reached = self.reached();
+        let opened = match (&self.following, reached) {
+            (Some(following), Reached::ThroughLinks) => {
+                self.base.open(&following.place(&path), READ_DIRECTORY)
+            }
+            (following, _) => {
+                let plainly = open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse);
+                match (plainly, following) {
+                    (Err(Errno::LOOP), Some(following)) if self.is_led_through(&path) => {
+                        reached = Reached::ThroughLinks;
+                        self.base.open(&following.place(&path), READ_DIRECTORY)
+                    }
+                    (opened, _) => opened,
+                }
+            }
         };
         let opened = opened.and_then(|directory| {
             let stat = fs::fstat(&directory)?;
@@ -218,6 +226,7 @@ impl Walk {
             let attributes = self.collector.attributes(open_handle(&directory), &stat);
             Ok((stat, attributes, Dir::new(directory)?))
         });
+        let opened = opened.map(|opened| self.of_first(&path, opened));
         match opened {
             Ok((stat, ..)) if self.levels.iter().any(|level| level.id == (stat.st_dev, stat.st_ino)) => {
                 let message =
@@ -250,11 +259,47 @@ impl Walk {
                     contents: if is_entered { listed } else { Contents::Unseen },
                     kept: self.budget.charge(Keeps::Subdirectories),
                     id: (stat.st_dev, stat.st_ino),
+                    reached,
                 });
                 Entry::Directory { path, meta, owner }
             }
             Err(errno) => lost(&path, errno),
         }
+    }
+
+    /// What is kept of a directory that an earlier source has, too: that one's.
+    fn of_first(&self, path: &[u8], (stat, kept, directory): Entered) -> Entered {
+        let first = self.overlay.as_ref().and_then(|overlay| overlay.first_directory(path));
+        let seen = first.and_then(|first| {
+            let found = self.collector.seen(open_handle(&first), &fs::fstat(&first).ok()?).ok()?;
+            Some((found, self.collector.attributes(open_handle(&first), &found)))
+        });
+        match seen {
+            // Where it is, it stays itself.
+            Some((mut found, kept)) => {
+                (found.st_dev, found.st_ino) = (stat.st_dev, stat.st_ino);
+                (found, kept, directory)
+            }
+            None => (stat, kept, directory),
+        }
+    }
+
+    /// Begins with the next source; whether another one's entry counts in its place.
+    fn is_of_another_source(&mut self, named: &Named, kind: NameKind) -> bool {
+        let Some(overlay) = &mut self.overlay else { return false };
+        overlay.begin_next();
+        kind == NameKind::Other && overlay.hides(&named.name, self.selection.as_ref())
+    }
+
+    /// How the walk came to the current directory.
+    fn reached(&self) -> Reached {
+        self.levels.last().map_or(Reached::Plainly, |level| level.reached)
+    }
+
+    /// Whether a link of this path stands for the directory that it leads to.
+    fn is_led_through(&self, path: &[u8]) -> bool {
+        let is_above = self.selection.as_ref().is_some_and(|selection| selection.is_above_names(path));
+        is_above || self.following.as_ref().is_some_and(Following::is_asked)
     }
 
     /// Ends the innermost directory.
@@ -284,6 +329,7 @@ impl Walk {
             lists_all: self.selection.is_some(),
             origins: self.origins,
             following: self.following.as_ref(),
+            overlay: self.overlay.as_ref(),
         }
     }
 }
@@ -298,8 +344,10 @@ impl Iterator for Walk {
         if let Some(failure) = self.failures.pop_front() {
             return Some(Entry::Failed(failure));
         }
+        let is_followed = self.reached() == Reached::ThroughLinks
+            || self.following.as_ref().is_some_and(Following::is_asked);
         let later = match (self.opening, &self.root) {
-            (Opening::Later, Some(_)) if self.following.is_some() => {
+            (Opening::Later, Some(_)) if is_followed => {
                 self.following.clone().map(|following| Unopened::Followed(Box::new(following)))
             }
             (Opening::Later, Some(root)) => Some(Unopened::Below(root.clone(), self.prefix_len)),
@@ -316,6 +364,7 @@ impl Iterator for Walk {
                         lists_all: self.selection.is_some(),
                         origins: self.origins,
                         following: self.following.as_ref(),
+                        overlay: self.overlay.as_ref(),
                     };
                     let selection = self.selection.as_mut();
                     let child = level.child(&entry, later.as_ref(), &mut search, selection);
@@ -348,122 +397,14 @@ impl Iterator for Walk {
                 NamedKind::Directory => NameKind::Directory,
                 NamedKind::File | NamedKind::Link => NameKind::Other,
             };
+            if self.is_of_another_source(&named, kind) {
+                continue;
+            }
             let selection = self.selection.as_mut().filter(|_| !named.name.is_empty());
             if selection.is_none_or(|selection| selection.takes(&named.name, kind)) {
                 return Some(self.next_named(named));
             }
         }
         self.next_missing()
-    }
-}
-
-impl Level {
-    /// Keeps the name of a subdirectory until it is entered. Where there is no room for it, nothing more of
-    /// this directory is listed.
-    fn keep(&mut self, name: &[u8]) -> Option<Entry> {
-        let kept = self.kept.grow(name.len() + ALLOCATION);
-        let kept = kept.and_then(|()| self.kept.push(&mut self.subdirectories, name.to_vec()));
-        let message = format!("cannot read all of '{}': {}", show(&self.path), kept.err()?);
-        self.stop_reading();
-        Some(Entry::Failed(FileError { path: self.path.clone(), message }))
-    }
-
-    /// What was not read yet is not looked at.
-    fn stop_reading(&mut self) {
-        (self.reading, self.contents) = (None, Contents::Unseen);
-    }
-
-    /// A name that the other side cannot have: what it has there is not judged.
-    fn not_converted(&mut self, name: &[u8]) -> Entry {
-        self.contents = Contents::Unseen;
-        let message = format!("cannot convert the name '{}' (--iconv)", show(&path::join(&self.path, name)));
-        Entry::Failed(FileError { path: self.path.clone(), message })
-    }
-
-    fn too_long(&mut self, path: &[u8]) -> Entry {
-        self.contents = Contents::Unseen;
-        let message = format!("cannot read '{}': its path is longer than {PATH_LEN_MAX} bytes", show(path));
-        Entry::Failed(FileError { path: self.path.clone(), message })
-    }
-
-    /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
-    /// for a file under a temporary name of a copy. With `later` a file is not opened.
-    fn child(
-        &mut self,
-        entry: &DirEntry,
-        later: Option<&Unopened>,
-        search: &mut Search<'_>,
-        selection: Option<&mut Selection>,
-    ) -> Option<Entry> {
-        let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") {
-            return None;
-        }
-        let Ok(name) = in_transfer(name) else { return Some(self.not_converted(name)) };
-        let name = &*name;
-        let path = path::join(&self.path, name);
-        if path.len() > PATH_LEN_MAX {
-            return Some(self.too_long(&path));
-        }
-        let directory = self.reading.as_ref()?.fd().ok()?;
-        let stat = || at::stat(directory, Component::new(name)?);
-        let real = type_of(entry, stat);
-        let taken = real.and_then(|real| search.taken_for(directory, name, real).map(|taken| (real, taken)));
-        let (real, file_type) = match taken {
-            Ok(types) => types,
-            Err(errno) => return Some(lost(&path, errno)),
-        };
-        let following = search.following.filter(|_| real == FileType::Symlink);
-        let followed = following.and_then(|it| Some((it, it.target(directory, name, &path)?)));
-        let is_directory =
-            real == FileType::Directory || followed.as_ref().is_some_and(|(_, target)| target.is_directory());
-        let name_kind = if is_directory { NameKind::Directory } else { NameKind::Other };
-        if selection.is_some_and(|selection| !selection.takes(&path, name_kind)) {
-            return None;
-        }
-        if is_directory {
-            return self.keep(name);
-        }
-        if let Some((following, target)) = followed {
-            return following.entry(target, path, later.is_some(), search);
-        }
-        let preserve = &search.collector.preserve;
-        match file_type {
-            // What an interrupted copy left, or one that runs has not completed.
-            FileType::RegularFile if is_own(directory, name) => {
-                search.passed_over.add(&path);
-                return None;
-            }
-            FileType::Symlink if preserve.links == SymbolicLinks::LeftOut && !search.lists_all => {
-                return None;
-            }
-            FileType::RegularFile | FileType::Symlink => {}
-            file_type
-                if special_kind(file_type).is_some_and(|kind| search.lists_all || preserve.keeps(kind)) => {}
-            _ if preserve.unkept == Unkept::LeftOut => return None,
-            _ => return Some(Entry::Failed(FileError { message: not_regular(&path), path })),
-        }
-        if !preserve.hard_links {
-            return Some(look(directory, name, path, file_type, later, search));
-        }
-        let stat = match stat() {
-            Ok(stat) => stat,
-            Err(errno) => return Some(lost(&path, errno)),
-        };
-        if let Some(first) = search.first_name(&stat, &path) {
-            let origin = search.origins.of(&stat, later);
-            return Some(Entry::Hardlink { path, first, origin });
-        }
-        let entry = look(directory, name, path, file_type, later, search);
-        search.forget_failed(&entry, &stat);
-        Some(entry)
-    }
-}
-
-/// What a name of a directory is. Some file systems do not report it.
-fn type_of(entry: &DirEntry, stat: impl FnOnce() -> Result<fs::Stat, Errno>) -> Result<FileType, Errno> {
-    match entry.file_type() {
-        FileType::Unknown => stat().map(|stat| kind(&stat)),
-        file_type => Ok(file_type),
     }
 }

@@ -9,6 +9,7 @@
 //! | [`confine`] | the walls that the kernel keeps around a session: Landlock, seccomp |
 //! | [`host_drops`] | packets that this host drops before they reach a socket |
 //! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
+//! | [`named`] | paths that this process's own user names, through no third user's link |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`signal`] | writes that raise no SIGPIPE |
 //! | [`sock_diag`] | TCP connections of other processes |
@@ -16,9 +17,9 @@
 //! | [`thread`] | CPU, priority and scheduler hints of a thread |
 //! | [`usage`] | CPU time and memory of this process and its threads |
 //!
-//! Deliberately absent: packets, objects, pacing, retries, files, and threads but those that enter a domain.
-//! The caller decides; this crate makes the system calls and reports their results. It is the only crate with
-//! `unsafe` code; each block states why it is sound. Where rustix has a safe wrapper, we use it.
+//! Deliberately absent: packets, objects, pacing, retries, what is in files, and threads but those that enter
+//! a domain. The caller decides; this crate makes the system calls and reports their results. It is the only
+//! crate with `unsafe` code; each block states why it is sound. Where rustix has a safe wrapper, we use it.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("fobs-sys speaks to the Linux kernel only");
@@ -28,6 +29,7 @@ pub mod clock;
 pub mod confine;
 pub mod host_drops;
 pub mod interface;
+pub mod named;
 pub mod page_buffer;
 pub mod signal;
 pub mod sock_diag;

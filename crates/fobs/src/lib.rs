@@ -123,7 +123,8 @@ pub use fobs_model::options::{
 pub use fobs_model::public_key::PublicKey;
 pub use fobs_model::walls::Walls;
 pub use fobs_model::{cause, deltas, error, event, json, location, mode, options, route};
-pub use fobs_store::{NameCharsets, clean, create_named, expand_here, open_named, pieces, run_as};
+pub use fobs_store::{NameCharsets, clean, expand_here, pieces, run_as};
+pub use fobs_sys::named;
 pub use object::{Call, HashedFile, Onto, Session, SessionBuilder};
 pub use server::{StdioError, serve_stdio};
 pub use transfer::{Transfer, TransferBuilder};

@@ -4,7 +4,6 @@
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::{Restriction, Rights};
 use fobs_store::{Base, Links};
-use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -32,8 +31,7 @@ pub fn beneath(root: OwnedFd, rights: &Rights) -> Base {
 
 /// A directory that is served.
 pub fn open_root(path: &Path) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
+    fobs_sys::named::open_directory(path).map_err(|error| {
         let message =
             format!("cannot serve {}: {error}; name a directory that exists and can be read", path.display());
         Error::new(ErrorKind::Destination, message)

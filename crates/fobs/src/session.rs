@@ -144,10 +144,11 @@ pub fn open_sink(spec: SinkSpec, sync: Option<&Arc<SyncOptions>>) -> Result<Sink
 pub(crate) fn check_bases(sink: &Sink, permit: Option<&Permit>) -> Result<()> {
     for basis in sink.bases() {
         permit.map_or(Ok(()), |permit| permit.check_path(&basis.path))?;
-        basis.exists()?;
+        basis.check()?;
     }
     let Some(permit) = permit else { return Ok(()) };
-    sink.backup_dir().into_iter().chain(sink.temp_dir()).try_for_each(|path| permit.check_path(path))
+    let named = [sink.backup_dir(), sink.temp_dir(), sink.partial_dir()];
+    named.into_iter().flatten().try_for_each(|path| permit.check_path(path))
 }
 
 /// Whether a listing carries the hashes of contents.

@@ -12,6 +12,7 @@ mod kernel_names;
 mod lengths;
 mod modules;
 mod names;
+mod opened;
 mod orphans;
 mod paths;
 mod prose;
@@ -61,6 +62,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(circles::check(&tree));
     findings.extend(kernel_names::check(&tree));
     findings.extend(dropped::check(&tree));
+    findings.extend(opened::check(&tree));
     findings.extend(prose::check(&tree));
     findings.extend(names::check(&tree));
     findings.extend(unsafe_code::check(&tree));

@@ -13,7 +13,6 @@ pub use self::options::key_options;
 use self::options::{options_len, parse_options};
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -53,7 +52,7 @@ impl AuthorizedKeys {
             let message = format!("cannot use the authorized keys in {}: {why}", path.display());
             Error::new(ErrorKind::Denied, message)
         };
-        let file = File::open(path)
+        let file = fobs_sys::named::open(path)
             .map_err(|error| refuse(format!("{error}; make the file, with one line per client key")))?;
         let metadata = file.metadata().map_err(|error| refuse(error.to_string()))?;
         if !metadata.is_file() {

@@ -1,9 +1,8 @@
 //! An identity: an Ed25519 key pair in a file, and its public key in one line of text.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -19,6 +18,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::{config_directory, make_private_parent, read_bounded};
 use fobs_model::error::{Error, ErrorKind, Result};
 pub use fobs_model::public_key::{KEY_TYPE, PublicKey};
+use fobs_sys::named;
 
 /// Largest identity file that is read, bytes: an Ed25519 key in PEM is under 200, the rest is room for
 /// comments.
@@ -46,7 +46,7 @@ pub enum Provenance {
 /// Loads the identity at `path`; makes and saves one if there is no such file. If several processes do this
 /// at once, one makes the key and all use it.
 pub fn load_or_generate(path: &Path) -> Result<(Identity, Provenance)> {
-    match OpenOptions::new().read(true).open(path) {
+    match named::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let identity = Identity::generate();
             match identity.write_new(path) {
@@ -86,7 +86,7 @@ impl Identity {
             let message = format!("cannot use the identity {}: {why}{remedy}", path.display());
             Error::new(ErrorKind::Denied, message)
         };
-        let file = File::open(path).map_err(|error| match Errno::from_io_error(&error) {
+        let file = named::open(path).map_err(|error| match Errno::from_io_error(&error) {
             // The key is not to blame.
             Some(Errno::MFILE | Errno::NFILE) => {
                 let message = format!(
@@ -149,7 +149,7 @@ impl Identity {
         make_private_parent(path)?;
         let beside = beside(path);
         let written = (|| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+            let mut file = named::create_new(&beside, 0o600)?;
             let pem = Zeroizing::new(pem_private_key(&self.pkcs8));
             file.write_all(&pem).and_then(|()| file.sync_all())?;
             std::fs::hard_link(&beside, path)

@@ -1,8 +1,7 @@
 //! The server keys that a client expects: lines of `[host]:port fobs-ed25519 BASE64`, pinned on first use.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -10,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::identity::{PublicKey, shell_quoted};
 use super::{config_directory, make_private_parent, read_bounded};
 use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_sys::named;
 
 /// Largest file that is read, bytes: some fifty thousand servers.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -67,7 +67,7 @@ impl KnownHosts {
 
     fn knows(&self, name: &str, key: &PublicKey) -> Result<bool> {
         // Reading first finds an existing pin even if the file cannot be written.
-        match File::open(&self.path) {
+        match named::open(&self.path) {
             Ok(file) => {
                 let content = self.read_locked(&file, FlockOperation::LockShared)?;
                 Ok(self.find(&content, name, key)? == Found::Same)
@@ -79,13 +79,7 @@ impl KnownHosts {
 
     fn pin(&self, name: &str, key: &PublicKey) -> Result<Pin> {
         make_private_parent(&self.path).map_err(|error| self.unusable(&error))?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&self.path)
-            .map_err(|error| self.unusable(&error))?;
+        let mut file = named::read_and_append(&self.path, 0o600).map_err(|error| self.unusable(&error))?;
         // Read again under the lock: another process may have pinned this server meanwhile.
         let content = self.read_locked(&file, FlockOperation::LockExclusive)?;
         if self.find(&content, name, key)? == Found::Same {

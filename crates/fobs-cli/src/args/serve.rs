@@ -125,6 +125,10 @@ pub struct ServerArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub restrict: Option<PathBuf>,
 
+    /// Follow links of other users in paths of the client's command line, as fobs sync --insecure-links does
+    #[arg(long, hide = true, conflicts_with = "restrict")]
+    pub insecure_links: bool,
+
     /// What the client may do there.
     #[command(flatten)]
     pub rights: RestrictedRights,

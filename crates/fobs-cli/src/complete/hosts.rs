@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -213,7 +212,7 @@ fn plain(name: &str) -> Option<String> {
 fn text(file: &Path) -> String {
     let is_file = std::fs::metadata(file).is_ok_and(|facts| facts.is_file());
     let mut bytes = Vec::new();
-    if let (true, Ok(file)) = (is_file, File::open(file)) {
+    if let (true, Ok(file)) = (is_file, fobs::named::open(file)) {
         // What could be read of it counts.
         let _ = file.take(FILE_BYTES_MAX).read_to_end(&mut bytes);
     }

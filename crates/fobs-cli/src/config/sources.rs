@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -280,7 +279,7 @@ fn read_trusted(path: &Path, owner: Owner, notices: &mut Vec<String>) -> Result<
     if path == Path::new("/dev/null") {
         return Ok(None);
     }
-    let file = match File::open(path) {
+    let file = match fobs::named::open(path) {
         Ok(file) => file,
         Err(error)
             if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>

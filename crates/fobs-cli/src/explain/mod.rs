@@ -135,7 +135,7 @@ impl TraceFile {
     /// # Errors
     /// `FileIo` if that is not possible.
     pub fn create(path: &Path) -> Result<TraceFile> {
-        let file = fobs::create_named(path).map_err(|error| unwritable(path, &error))?;
+        let file = fobs::named::create(path, fobs::named::USUAL).map_err(|error| unwritable(path, &error))?;
         Ok(TraceFile { path: path.to_owned(), file })
     }
 }
@@ -194,7 +194,7 @@ pub fn run(args: &ExplainArgs) -> Result<u8> {
         trace.write(BufWriter::new(file)).map_err(|error| unwritable(&path, &error))?;
     }
     if let Some(html) = &args.html {
-        fobs::create_named(html)
+        fobs::named::create(html, fobs::named::USUAL)
             .and_then(|mut file| file.write_all(page::page(&trace, &why).as_bytes()))
             .map_err(|error| {
                 let html = html.display();
@@ -227,7 +227,7 @@ fn read(path: &Path) -> Result<Trace> {
         let shown = path.display();
         Error::new(ErrorKind::NoSource, format!("cannot read the trace {shown}: {why}"))
     };
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
+    let file = fobs::named::open(path).map_err(|error| unreadable(&error))?;
     Trace::read(file).map_err(|error| unreadable(&error))
 }
 

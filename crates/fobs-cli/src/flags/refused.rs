@@ -10,7 +10,6 @@ const NO_BATCH: &str = "there are no batch files";
 
 /// Options that are refused.
 pub const REFUSED: &[Flag<Chosen>] = &[
-    refused("insecure-links", "no path of a transfer follows a link"),
     refused_value("confine-root", "no path of a transfer leaves the destination"),
     refused("crtimes", NO_TIMES).on(&[RSYNC.letter('N')]),
     refused_value("password-file", NO_DAEMON),

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use fobs::named::LinkOwners;
 use fobs::options::sync::{RunAs, SyncOptions};
 use fobs::{NameCharsets, Preserve, SymbolicLinks, Unkept};
 
@@ -66,6 +67,8 @@ pub struct SyncWords {
     pub there: There,
     /// `--copy-as`
     pub copy_as: Option<RunAs>,
+    /// `--insecure-links`
+    pub link_owners: LinkOwners,
     /// `--drop-D`
     pub drops_devices: bool,
     /// `--stop-after`, `--stop-at`: when the run ends.
@@ -128,6 +131,7 @@ impl Default for SyncWords {
             charsets: None,
             there: There::default(),
             copy_as: None,
+            link_owners: LinkOwners::Trusted,
             drops_devices: false,
             stop_at: None,
             connect_within: None,

@@ -8,6 +8,8 @@ use super::figures::big;
 
 /// Longest width of an escape that is heeded: rsync's own digits end there.
 const WIDTH_MAX: usize = 4096;
+/// Most digits of a width: with more, rsync takes the percent sign as it is, and looks for escapes behind it.
+const DIGITS_MAX: usize = 23;
 
 /// A format.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +43,12 @@ pub struct Line<'a> {
     pub operation: &'static str,
     /// What stands before the path where the sender names it.
     pub above: &'a [u8],
+    /// Of a file that was moved: its content's.
+    pub sum: Option<Sum>,
 }
+
+/// The first half of a BLAKE3 hash: as long as the checksum that rsync prints.
+pub type Sum = [u8; 16];
 
 impl Format {
     /// Reads a format: what is no escape of rsync's stays as it is.
@@ -102,9 +109,13 @@ fn escape(text: &[u8]) -> Option<(Piece, usize)> {
     if text.get(at) == Some(&b'-') {
         (place.is_left, at) = (true, at + 1);
     }
+    let digits_at = at;
     while let Some(digit) = text.get(at).filter(|byte| byte.is_ascii_digit()) {
         place.width = (place.width * 10 + usize::from(digit - b'0')).min(WIDTH_MAX);
         at += 1;
+    }
+    if at - digits_at > DIGITS_MAX {
+        return None;
     }
     while text.get(at) == Some(&b'\'') {
         (human, at) = (human + 1, at + 1);
@@ -162,8 +173,10 @@ fn value(letter: u8, place: Place, human: u8, line: &Line<'_>, zone: &TimeZone) 
         b't' => time(Timestamp::now().as_second(), zone).into_bytes(),
         b'B' => permissions(facts.mode).as_bytes()[1..].to_vec(),
         b'o' => line.operation.as_bytes().to_vec(),
-        // A checksum of rsync's is not made: as many blanks as its own have.
-        b'C' => vec![b' '; 32],
+        b'C' => match line.sum {
+            Some(sum) => sum.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect(),
+            None => vec![b' '; 2 * size_of::<Sum>()],
+        },
         // There is no module of a daemon's; its path and its user stay as they are written, as in rsync.
         b'm' => Vec::new(),
         _ => return None,
@@ -237,6 +250,7 @@ mod tests {
             facts: EntryFacts { size: 1_234_567, mode: 0o100_640, mtime_s: 86_400, ..EntryFacts::default() },
             operation: "send",
             above: b"/src/",
+            sum: None,
         }
     }
 
@@ -254,11 +268,16 @@ mod tests {
             ("100%% %b %c", "100% 1234567 0"),
             ("%h %a %q %", "%h %a %q %"),
             ("[%L|%5L]", "[|     ]"),
+            ("%000000000000000000000000000000%o", "%000000000000000000000000000000send"),
+            ("%0000%o", "%o"),
         ] {
             assert_eq!(filled(format, &line()), expected, "{format}");
         }
         let link = Line { changes: "cL+++++++++", target: Some(b"to"), ..line() };
         assert_eq!(filled("%n%L %b", &link), "d/name -> to 0");
+        let summed = Line { sum: Some([0xab; 16]), ..line() };
+        assert_eq!(filled("%C %n", &summed), format!("{} d/name", "ab".repeat(16)));
+        assert_eq!(filled("%C %n", &line()), format!("{} d/name", " ".repeat(32)));
         let top = Line { changes: ".d..t......", path: b"", directory: true, ..line() };
         assert_eq!(filled("%i %n %f", &top), ".d..t...... ./ src/.");
         assert!(Format::parse(b"%%i").has(b"%") && !Format::parse(b"%%i").has(b"i"));

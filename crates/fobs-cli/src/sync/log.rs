@@ -1,6 +1,6 @@
 //! `--log-file`: what is done, a line each, behind the time and this process's number.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ impl Log {
     /// # Errors
     /// Those of the file.
     pub fn open(path: &Path, format: Option<Format>, zone: TimeZone) -> std::io::Result<Log> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let file = fobs::named::append(path, fobs::named::USUAL)?;
         Ok(Log { file: Mutex::new(file), zone, format })
     }
 

@@ -34,6 +34,7 @@ use stop::Stop;
 
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
+    fobs::named::follow_links_of(args.chosen.sync.link_owners);
     if let Some(help) = args.chosen.program.told.help() {
         return show(&help);
     }
@@ -151,7 +152,7 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
             // Nothing else needs this process's own rights.
             fobs::run_as(&account)?;
         }
-        here::served(&mut destination, &mut options)?;
+        here::served(&mut destination, &mut options, args.chosen.sync.link_owners)?;
         return Ok(Sync { sources, destination, options, sync });
     }
     let carrier = sources.iter().chain([&destination]).find_map(|place| match place {

@@ -9,6 +9,8 @@ pub enum Letters {
     Utf8,
     /// All above ASCII too (`-8`).
     All,
+    /// Likewise in a log, but for control characters above ASCII: who reads it has a terminal.
+    Log,
 }
 
 impl Letters {
@@ -31,18 +33,23 @@ pub fn shown(name: &[u8], letters: Letters) -> Vec<u8> {
     let mut text = Vec::with_capacity(name.len());
     let digits = |bytes: &[u8]| bytes.len() >= 3 && bytes[..3].iter().all(u8::is_ascii_digit);
     for chunk in name.utf8_chunks() {
-        let valid = chunk.valid().as_bytes();
-        for (at, byte) in valid.iter().copied().enumerate() {
-            let is_escape = byte == b'\\' && valid.get(at + 1) == Some(&b'#') && digits(&valid[at + 2..]);
-            match byte {
+        let valid = chunk.valid();
+        for (at, letter) in valid.char_indices() {
+            let bytes = &valid.as_bytes()[at..][..letter.len_utf8()];
+            let is_escape = valid[at..].starts_with("\\#") && digits(&valid.as_bytes()[at + 2..]);
+            match letter {
                 _ if is_escape => text.extend_from_slice(b"\\#134"),
-                b' '..=b'~' | b'\t' => text.push(byte),
-                0x80.. if letters != Letters::Ascii => text.push(byte),
-                _ => escape(byte, &mut text),
+                ' '..='~' | '\t' => text.extend_from_slice(bytes),
+                '\u{80}'..='\u{9f}' if letters == Letters::All => text.extend_from_slice(bytes),
+                '\u{a0}'.. if letters != Letters::Ascii => text.extend_from_slice(bytes),
+                _ => bytes.iter().for_each(|byte| escape(*byte, &mut text)),
             }
         }
         for byte in chunk.invalid() {
-            if letters == Letters::All { text.push(*byte) } else { escape(*byte, &mut text) }
+            match (letters, byte) {
+                (Letters::All, _) | (Letters::Log, 0xa0..) => text.push(*byte),
+                _ => escape(*byte, &mut text),
+            }
         }
     }
     text
@@ -59,10 +66,20 @@ mod tests {
     #[test]
     fn names_are_escaped_as_by_rsync() {
         let name = b"a\n\xc3\xa4\xff\\#012 b\\#1";
+        // A terminal takes both for the beginning of a command.
+        let commands = b"\x9b|\xc2\x9b";
+        for (letters, expected) in [
+            (Letters::Utf8, &b"\\#233|\\#302\\#233"[..]),
+            (Letters::Log, b"\\#233|\\#302\\#233"),
+            (Letters::All, commands),
+        ] {
+            assert_eq!(shown(commands, letters), expected, "{letters:?}");
+        }
         for (letters, expected) in [
             (Letters::Ascii, &b"a\\#012\\#303\\#244\\#377\\#134#012 b\\#1"[..]),
             (Letters::Utf8, b"a\\#012\xc3\xa4\\#377\\#134#012 b\\#1"),
             (Letters::All, b"a\\#012\xc3\xa4\xff\\#134#012 b\\#1"),
+            (Letters::Log, b"a\\#012\xc3\xa4\xff\\#134#012 b\\#1"),
         ] {
             assert_eq!(shown(name, letters), expected, "{letters:?}");
         }

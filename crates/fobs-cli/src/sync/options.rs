@@ -266,12 +266,17 @@ fn patterns(given: &SyncWords, file: &[u8]) -> Result<Vec<u8>> {
     charset::there(given.charsets.as_ref(), &text).map(Cow::into_owned)
 }
 
-/// The directory, in each of the destination, of unfinished files. One with a path stays unused.
+/// The directory of unfinished files: one in each of the destination, or with an absolute path the same for
+/// all.
 fn partial_dir(given: &SyncWords) -> Option<Vec<u8>> {
     let named = given.partial_dir.as_deref().map(OsStr::as_bytes);
     let named = named.map(|name| name.strip_suffix(b"/").unwrap_or(name));
     let name = named.or(given.delay_updates.then_some(DELAYED));
-    name.filter(|name| !matches!(*name, b"" | b"." | b"..") && !name.contains(&b'/')).map(<[u8]>::to_vec)
+    let mut parts = name?.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b".")).peekable();
+    let start: &[u8] = if name?.starts_with(b"/") { b"/" } else { b"" };
+    parts.peek()?;
+    let parts: Vec<&[u8]> = parts.collect();
+    (!parts.contains(&&b".."[..])).then(|| [start, &parts.join(&b'/')].concat())
 }
 
 /// rsync leaves its directories of unfinished files out, behind all other rules.
@@ -373,7 +378,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         io::stdin().lock().take(FILE_MAX).read_to_end(&mut text)?;
     } else {
-        fobs::open_named(path)?.take(FILE_MAX).read_to_end(&mut text)?;
+        fobs::named::open(path)?.take(FILE_MAX).read_to_end(&mut text)?;
     }
     match text.len() as u64 {
         FILE_MAX => Err(io::Error::other("it is larger than 256 MiB")),

@@ -1,7 +1,7 @@
 //! What a sync prints: changes and statistics on standard output, errors and notices on standard error.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use fobs::explain::Explanation;
 use jiff::tz::TimeZone;
 
 use super::figures::{Counts, big, last_lines, moved, statistics};
-use super::format::{Format, Line, listed};
+use super::format::{Format, Line, Sum, listed};
 use super::log::Log;
 use super::names::{Letters, shown};
 use super::order::Held;
@@ -25,6 +25,14 @@ use crate::output::{Reporter, Steps, note};
 const WAITING_MAX: usize = 1 << 16;
 /// What `-i` says of something that is deleted.
 const DELETING: &str = "*deleting  ";
+
+/// What a line is about that waits for the checksum of its file.
+struct Unsummed {
+    changes: String,
+    facts: EntryFacts,
+    /// As it is printed, and as it is logged.
+    names: [Vec<u8>; 2],
+}
 
 /// Prints lines.
 pub struct Lines {
@@ -43,6 +51,10 @@ struct Printed {
     held: Held,
     /// Lines of files that `--progress` prints once the file is there.
     waiting: HashMap<Vec<u8>, Vec<u8>>,
+    /// Lines with the checksum of a file that is not read yet.
+    unsummed: HashMap<Vec<u8>, Unsummed>,
+    /// Directories that were told of, where several sources may have the same; none for one source.
+    directories: Option<HashSet<Vec<u8>>>,
     has_begun: bool,
     /// What comes behind the first line.
     first: Vec<u8>,
@@ -66,6 +78,8 @@ impl Lines {
             counts: Counts::default(),
             held: Held::default(),
             waiting: HashMap::new(),
+            unsummed: HashMap::new(),
+            directories: (args.paths.len() > 2).then(HashSet::new),
             has_begun: false,
             first: Vec::new(),
             is_listed: false,
@@ -119,6 +133,9 @@ impl Lines {
     /// An entry with this path was decided on; `logged` has its names as a log does.
     fn changed(&self, line: &Line<'_>, logged: &Line<'_>, path: &[u8]) {
         let mut state = self.state();
+        if line.directory && !state.is_new(path) {
+            return;
+        }
         state.counts.add(line.changes, &line.facts);
         if let Some(destination) = self.wording.destination.as_ref().filter(|_| path.is_empty())
             && line.changes.starts_with("cd")
@@ -132,6 +149,42 @@ impl Lines {
         if !self.wording.shows(line) {
             return;
         }
+        let formats = [self.wording.format.as_ref(), self.log.as_ref().and_then(|log| log.format.as_ref())];
+        let waits = line.changes.starts_with(['<', '>'])
+            && !self.wording.run.is_dry
+            && formats.iter().flatten().any(|format| format.has(b"C"));
+        if waits && state.unsummed.len() < WAITING_MAX {
+            let names = [line.path.to_vec(), logged.path.to_vec()];
+            let unsummed = Unsummed { changes: line.changes.to_owned(), facts: line.facts, names };
+            state.unsummed.insert(path.to_vec(), unsummed);
+            return;
+        }
+        self.say(&mut state, line, logged, path);
+    }
+
+    /// A file whose line waited for its checksum is there, or never will be.
+    fn summed(
+        &self,
+        state: &mut Printed,
+        path: &[u8],
+        Unsummed { changes, facts, names }: &Unsummed,
+        sum: Option<Sum>,
+    ) {
+        let line = Line {
+            changes,
+            path: &names[0],
+            directory: false,
+            target: None,
+            facts: *facts,
+            operation: self.wording.operation(),
+            above: &self.wording.above,
+            sum,
+        };
+        self.say(state, &line, &Line { path: &names[1], ..line }, path);
+    }
+
+    /// Logs and prints the line of an entry.
+    fn say(&self, state: &mut Printed, line: &Line<'_>, logged: &Line<'_>, path: &[u8]) {
         if let Some(log) = &self.log
             && let Some(format) = log.format.as_ref().filter(|_| !line.facts.unchanged)
         {
@@ -152,7 +205,7 @@ impl Lines {
         if waits && state.waiting.len() < WAITING_MAX {
             state.waiting.insert(path.to_vec(), [&text[..], b"\n"].concat());
         } else {
-            self.put(&mut state, path, line.directory, false, &text);
+            self.put(state, path, line.directory, false, &text);
         }
     }
 
@@ -168,13 +221,14 @@ impl Lines {
             facts: EntryFacts { group: self.wording.keeps_groups.then_some(0), ..EntryFacts::default() },
             operation: "del.",
             above: b"",
+            sum: None,
         };
         let plain = Format::parse(b"deleting %n");
         if let Some(log) = self.log.as_ref().filter(|_| !self.wording.run.is_dry)
             && let Some(format) = &log.format
         {
             let format = if format.has(b"oi") { format } else { &plain };
-            let logged = shown(&self.here(path), Letters::All);
+            let logged = shown(&self.here(path), Letters::Log);
             log.line(&format.fill(&Line { path: &logged, ..line }, &self.zone));
         }
         let format = match &self.wording.format {
@@ -199,6 +253,12 @@ impl Lines {
     }
 
     fn file_done(&self, file: &FileDone) {
+        let mut state = self.state();
+        if let Some(unsummed) = state.unsummed.remove(&file.path) {
+            let sum = file.root.first_chunk().copied();
+            self.summed(&mut state, &file.path, &unsummed, sum);
+        }
+        drop(state);
         if self.wording.progress != 1 {
             return;
         }
@@ -275,6 +335,12 @@ impl Lines {
 }
 
 impl Printed {
+    /// Whether a directory was not told of before. Of too many, further ones are told again.
+    fn is_new(&mut self, path: &[u8]) -> bool {
+        let Some(known) = &mut self.directories else { return true };
+        if known.len() < WAITING_MAX { known.insert(path.to_vec()) } else { !known.contains(path) }
+    }
+
     fn standing(&self) -> Standing {
         let all = self.counts.all.total();
         let left = self.counts.transferred.saturating_sub(self.files);
@@ -312,11 +378,12 @@ impl EventSink for Lines {
                     directory,
                     target: printed_target.as_deref(),
                     facts,
-                    operation: if self.wording.run.is_push { "send" } else { "recv" },
+                    operation: self.wording.operation(),
                     above: &self.wording.above,
+                    sum: None,
                 };
                 let logged = [Some(&path), target.as_ref()]
-                    .map(|name| name.map(|it| shown(&self.here(it), Letters::All)));
+                    .map(|name| name.map(|it| shown(&self.here(it), Letters::Log)));
                 let [logged_path, logged_target] = &logged;
                 let logged = Line {
                     path: logged_path.as_deref().unwrap_or_default(),
@@ -345,6 +412,10 @@ impl Reporter for Lines {
             note(&format!("{count} more would have been deleted: raise --max-delete"));
         }
         let mut state = self.state();
+        // Of files that failed.
+        for (path, unsummed) in std::mem::take(&mut state.unsummed) {
+            self.summed(&mut state, &path, &unsummed, None);
+        }
         let mut all: Vec<u8> = state.waiting.drain().flat_map(|(_, line)| line).collect();
         all.extend(state.held.release());
         if !all.is_empty() {

@@ -52,6 +52,11 @@ pub struct Wording {
 }
 
 impl Wording {
+    /// What `%o` is of what is moved.
+    pub fn operation(&self) -> &'static str {
+        if self.run.is_push { "send" } else { "recv" }
+    }
+
     /// As the switches say.
     pub fn of(args: &SyncArgs, is_terminal: bool) -> Wording {
         let (said, given) = (&args.chosen.program, &args.chosen.sync);

@@ -58,6 +58,7 @@ mod sync_keeps;
 mod sync_known;
 mod sync_lines;
 mod sync_links;
+mod sync_named;
 mod sync_options;
 mod sync_places;
 mod sync_public;

@@ -31,6 +31,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("where_only_ssh_is_open_a_copy_goes_through_it", &[Need::Root, Need::Iptables]),
     ("connections_fail_with_the_exit_codes_of_rsync", &[Need::Root]),
     ("a_full_device_ends_a_sync_as_rsync", &[Need::Root]),
+    ("links_of_a_third_user_in_named_paths_are_not_followed", &[Need::Root]),
     ("the_commands_of_the_readme_work", &[Need::Root]),
     ("the_commands_of_the_guide_work", &[Need::Root]),
     ("the_commands_of_the_other_documents_work", &[Need::Root]),

@@ -1,8 +1,12 @@
 //! Where a sync puts what it brings.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use rustix::fs::{XattrFlags, setxattr};
 
 use super::case::Case;
+use super::net::Side;
 use super::remote::{Carrier, Direction, Route};
 
 #[test]
@@ -42,4 +46,78 @@ fn missing_directories_are_made_where_that_is_asked_for() {
         // What is in the way stays.
         run(&["-a", "--mkpath"], "tree/", "one/two/name/more/").expect_code(3);
     }
+}
+
+fn random(len: usize, seed: u64) -> Vec<u8> {
+    let mut random = fobs_rng::Rng::new(seed);
+    (0..len).map(|_| random.bits().to_le_bytes()[0]).collect()
+}
+
+#[test]
+fn a_half_written_file_does_not_replace_its_backup() {
+    let case = Case::new("a_half_written_file_does_not_replace_its_backup");
+    let (from, to) = (case.local("from"), case.local("to"));
+    fs::create_dir_all(&from).expect("our own place");
+    fs::create_dir_all(&to).expect("our own place");
+    let (old, new) = (random(300_000, 1), random(300_000, 2));
+    let run = |more: &[&str]| {
+        let mut command = case.fobs(Side::Client);
+        command.args(["sync", "-a", "--inplace", "--backup"]).args(more);
+        case.run(command.arg(from.join("")).arg(to.join(""))).expect_success()
+    };
+    let read = |name: &str| fs::read(to.join(name)).unwrap_or_default();
+    fs::write(to.join("f"), &old).expect("our own place");
+    fs::write(from.join("f"), &new).expect("our own place");
+    let inode = fs::metadata(to.join("f")).expect("it is there").ino();
+    run(&["-I"]);
+    assert!(read("f") == new && read("f~") == old);
+    assert_eq!(fs::metadata(to.join("f")).expect("it is there").ino(), inode, "it is the same file");
+
+    // A run that is killed while it writes leaves this.
+    let half = [&new[..150_000], &old[150_000..]].concat();
+    fs::write(to.join("f"), &half).expect("our own place");
+    if setxattr(to.join("f"), "user.fobs.writing", b"1 2 3", XattrFlags::empty()).is_err() {
+        println!("SKIPPED: no extended attributes here, so files are replaced");
+        return;
+    }
+    run(&["-I"]);
+    assert!(read("f") == new && read("f~") == old, "the backup is the older version, not the half");
+    // The mark is gone: the next version gets a backup of this one.
+    fs::write(from.join("f"), b"newest").expect("our own place");
+    run(&["-I"]);
+    assert!(read("f") == b"newest" && read("f~") == new);
+}
+
+#[test]
+fn one_directory_keeps_unfinished_files_of_all() {
+    let case = Case::new("one_directory_keeps_unfinished_files_of_all");
+    let (from, to, kept) = (case.local("from"), case.local("to"), case.local("kept"));
+    fs::create_dir_all(from.join("d/e")).expect("our own place");
+    fs::create_dir_all(&kept).expect("our own place");
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o700)).expect("our own place");
+    let content = random(1_000_000, 3);
+    fs::write(from.join("d/e/f"), &content).expect("our own place");
+    fs::write(kept.join("f"), &content[..400_000]).expect("our own place");
+    let run = |options: &[&str]| {
+        let mut command = case.fobs(Side::Client);
+        command.args(["sync", "-a", "--stats", "--no-whole-file"]).args(options);
+        case.run(command.arg(from.join("")).arg(to.join(""))).expect_success()
+    };
+    let kept_word = format!("--partial-dir={}", kept.display());
+    let done = run(&[&kept_word]).said();
+    assert!(fs::read(to.join("d/e/f")).expect("it was stored") == content);
+    assert!(!kept.join("f").exists(), "what was made use of goes");
+    let matched = done.lines().find_map(|line| line.strip_prefix("Matched data: ")).expect("a figure");
+    let matched: u64 =
+        matched.replace(',', "").split(' ').next().expect("a number").parse().expect("a number");
+    assert!(matched > 300_000, "{done}");
+    // Files that wait for the end: of two with one name, one does not wait.
+    fs::create_dir_all(from.join("g")).expect("our own place");
+    fs::write(from.join("g/f"), "other").expect("our own place");
+    fs::write(from.join("d/e/f"), "changed").expect("our own place");
+    run(&[&kept_word, "--delay-updates"]);
+    for (path, text) in [("g/f", "other"), ("d/e/f", "changed")] {
+        assert_eq!(fs::read_to_string(to.join(path)).expect(path), text);
+    }
+    assert_eq!(fs::read_dir(&kept).expect("it stays").count(), 0);
 }

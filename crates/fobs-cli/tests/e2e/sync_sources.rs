@@ -1,7 +1,8 @@
-//! `fobs sync --remove-source-files`: what goes from the source and what stays, over both carriers.
+//! What a sync takes of its sources: of several the first counts, and with `--remove-source-files` what is
+//! stored goes, over both carriers.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use super::case::Case;
@@ -115,4 +116,69 @@ fn sources_that_may_replace_each_other_are_not_removed() {
     command.args(["sync", "-a", "--remove-source-files", "a/", "b/", "host:"]);
     let done = case.run(&mut command).expect_code(1);
     assert!(done.stderr.contains("would be lost"), "{}", done.stderr);
+}
+
+/// As in rsync: of equal paths the first source's counts, and a directory before anything else.
+#[test]
+fn of_sources_with_the_same_paths_the_first_counts() {
+    let case = Case::new("of_sources_with_the_same_paths_the_first_counts");
+    for (carrier, direction) in [(Carrier::Ssh, Direction::Push), (Carrier::Daemon, Direction::Pull)] {
+        let route = Route::open(&case, carrier, direction);
+        let at = |path: &str| route.source_path(path);
+        for (path, content) in [
+            ("a/file", "of a"),
+            ("b/file", "of b, longer"),
+            ("a/first", "no directory"),
+            ("b/first/inner", "b"),
+            ("a/second/inner", "a"),
+            ("b/second", "no directory"),
+            ("b/left.o", "of b"),
+            ("a/both/one", "1"),
+            ("b/both/two", "2"),
+            ("c", "of its own name"),
+            ("b/c", "of b"),
+            ("named/inner", "in a directory with a name"),
+        ] {
+            write(&at(path), content);
+        }
+        // What the filter leaves out hides nothing.
+        fs::create_dir(at("a/left.o")).expect("our own place");
+        symlink("file", at("a/link")).expect("a fresh link");
+        write(&at("b/link"), "no link");
+        for (path, mode) in [("a/both", 0o711), ("b/both", 0o777), ("a", 0o755), ("b", 0o700)] {
+            fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).expect("our own place");
+        }
+        let run = |more: &[&str]| {
+            let mut command = route.sync(&words(&["-a", "--delete", "--exclude=left.o/"]));
+            command.args(more);
+            for source in ["c", "named", "a/", "b/"] {
+                command.arg(route.source(source));
+            }
+            case.run(command.arg(route.target("tree/"))).expect_success()
+        };
+        run(&[]);
+        let target = route.target_path("tree");
+        for (path, content) in [
+            ("file", "of a"),
+            ("first/inner", "b"),
+            ("second/inner", "a"),
+            ("left.o", "of b"),
+            ("both/one", "1"),
+            ("both/two", "2"),
+            ("c", "of its own name"),
+        ] {
+            assert_eq!(fs::read_to_string(target.join(path)).expect(path), content, "{carrier:?}: {path}");
+        }
+        assert_eq!(fs::read_link(target.join("link")).expect("a link"), Path::new("file"));
+        let mode = |path: &str| fs::metadata(target.join(path)).expect("it is there").mode() & 0o777;
+        assert_eq!((mode("both"), mode("")), (0o711, 0o755), "{carrier:?}");
+        for more in ["--delete", "--delete-after", "--delete-before", "--delete"] {
+            let again = run(&[more, "-i"]);
+            assert_eq!(
+                String::from_utf8_lossy(&again.stdout),
+                "",
+                "{carrier:?} {more}: nothing is left to do"
+            );
+        }
+    }
 }

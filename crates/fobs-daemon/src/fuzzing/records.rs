@@ -62,6 +62,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         link_dest: Vec::new(),
         backup_dir: None,
         temp_dir: None,
+        partial_dir: None,
         writes_devices: false,
         transfer_id: [0; 16],
         names: Vec::new(),

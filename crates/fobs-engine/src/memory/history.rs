@@ -4,7 +4,6 @@
 //! cannot be written costs a few round trips, and is no error.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -182,7 +181,7 @@ fn write(file: &Path, kept: &KeptPaths) {
 /// The file's content; empty if it has none of this version.
 fn read(file: &Path) -> KeptPaths {
     let mut bytes = Vec::new();
-    let whole = File::open(file).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
+    let whole = fobs_sys::named::open(file).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
     match whole {
         Ok(len) if len as u64 <= FILE_MAX => parse(&bytes),
         _ => KeptPaths::default(),

@@ -38,6 +38,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         link_dest: Vec::new(),
         backup_dir: None,
         temp_dir: None,
+        partial_dir: None,
         writes_devices: false,
         transfer_id: [0; 16],
         names: Vec::new(),

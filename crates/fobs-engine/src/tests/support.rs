@@ -382,6 +382,7 @@ impl World {
             link_dest: Vec::new(),
             backup_dir: None,
             temp_dir: None,
+            partial_dir: None,
             writes_devices: false,
             transfer_id: [0; 16],
             names: Vec::new(),

@@ -14,26 +14,10 @@ use crate::stat::kind;
 const LINKS_MAX: usize = 40;
 /// Most components, links' included: a path has at most 4096 bytes.
 const STEPS_MAX: usize = 4096 * (LINKS_MAX + 1);
-const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-
-/// Where a path may lead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Within {
-    /// Below the directory it starts at, and nowhere else.
-    Below(Links),
-    /// Anywhere, but through no link.
-    NoLinks,
-}
-
-impl Within {
-    fn follows(self) -> bool {
-        self == Within::Below(Links::Inside)
-    }
-}
 
 struct Walk<'a> {
     start: BorrowedFd<'a>,
-    within: Within,
+    follows: Links,
     /// Directories entered, from the start down.
     held: Vec<OwnedFd>,
     /// Components that are left, the next one last.
@@ -47,9 +31,9 @@ pub(super) fn open(
     path: &[u8],
     flags: OFlags,
     mode: Mode,
-    within: Within,
+    links: Links,
 ) -> Result<OwnedFd, Errno> {
-    let mut walk = Walk { start, within, held: Vec::new(), rest: Vec::new(), links: 0 };
+    let mut walk = Walk { start, follows: links, held: Vec::new(), rest: Vec::new(), links: 0 };
     walk.prepend(path)?;
     walk.go(flags, mode)
 }
@@ -62,10 +46,7 @@ impl Walk<'_> {
     /// A path, or a link's target, comes before what is left.
     fn prepend(&mut self, path: &[u8]) -> Result<(), Errno> {
         if path.starts_with(b"/") {
-            if self.within != Within::NoLinks {
-                return Err(Errno::XDEV);
-            }
-            self.held = vec![one(self.start, b"/", ON_THE_WAY, Mode::empty())?];
+            return Err(Errno::XDEV);
         }
         let mut parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').collect();
         // What a slash or a dot follows is entered, and is not the last component.
@@ -79,20 +60,13 @@ impl Walk<'_> {
     }
 
     fn up(&mut self) -> Result<(), Errno> {
-        match self.within {
-            Within::Below(_) => self.held.pop().map(drop).ok_or(Errno::XDEV),
-            Within::NoLinks => {
-                let above = one(self.at(), b"..", ON_THE_WAY, Mode::empty())?;
-                self.held = vec![above];
-                Ok(())
-            }
-        }
+        self.held.pop().map(drop).ok_or(Errno::XDEV)
     }
 
     /// Takes the target of a link that was opened.
     fn follow(&mut self, link: &OwnedFd) -> Result<(), Errno> {
         self.links += 1;
-        if !self.within.follows() || self.links > LINKS_MAX {
+        if self.follows == Links::Refuse || self.links > LINKS_MAX {
             return Err(Errno::LOOP);
         }
         self.prepend(&target_on_disk(link)?)
@@ -221,7 +195,7 @@ mod tests {
                 }
                 let kernel_path = if path.is_empty() { "." } else { &path };
                 let theirs = openat2(&root, kernel_path, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
-                let ours = open(root.as_fd(), path.as_bytes(), flags, Mode::empty(), Within::Below(links));
+                let ours = open(root.as_fd(), path.as_bytes(), flags, Mode::empty(), links);
                 let (theirs, ours) = (identity(theirs), identity(ours));
                 match (theirs, ours) {
                     (Ok(theirs), ours) => assert_eq!(ours, Ok(theirs), "{path:?} {flags:?} {links:?}"),
@@ -236,9 +210,8 @@ mod tests {
         let top = tree();
         let root = fs::File::open(top.path().join("root")).expect("our own");
         let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let make = |path: &str, links| {
-            open(root.as_fd(), path.as_bytes(), new, Mode::from_raw_mode(0o600), Within::Below(links))
-        };
+        let make =
+            |path: &str, links| open(root.as_fd(), path.as_bytes(), new, Mode::from_raw_mode(0o600), links);
         make("a/new", Links::Refuse).expect("a new name");
         assert_eq!(make("a/new", Links::Refuse).map(drop), Err(Errno::EXIST));
         assert_eq!(make("dangling", Links::Inside).map(drop), Err(Errno::EXIST));

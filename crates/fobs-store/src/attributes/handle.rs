@@ -58,7 +58,7 @@ impl Handle<'_> {
         }
     }
 
-    pub(super) fn set_value(self, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn set_value(self, name: &[u8], value: &[u8]) -> Result<(), Errno> {
         #[cfg(test)]
         strike(Call::Xattr)?;
         match self {
@@ -67,7 +67,7 @@ impl Handle<'_> {
         }
     }
 
-    pub(super) fn remove_value(self, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn remove_value(self, name: &[u8]) -> Result<(), Errno> {
         #[cfg(test)]
         strike(Call::Xattr)?;
         let removed = match self {

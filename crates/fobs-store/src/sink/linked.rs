@@ -2,7 +2,9 @@
 
 use super::{Sink, SinkEvent, Target};
 use crate::basis::{Basis, Link, Links};
+use crate::view::View;
 use fobs_model::error::Result;
+use std::sync::Arc;
 
 impl Sink {
     pub(super) fn with(mut self, bases: Vec<Basis>) -> Sink {
@@ -22,6 +24,24 @@ impl Sink {
     pub fn temp_dir(&self) -> Option<&[u8]> {
         match &self.target {
             Target::Tree(tree) => tree.elsewhere().map(|(_, path)| &path[..]),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// Where the one directory of `--partial-dir` is, as a path of the request; none of a sink without one.
+    pub fn partial_dir(&self) -> Option<&[u8]> {
+        match &self.target {
+            Target::Tree(tree) => tree.partials().map(|(_, path)| &path[..]),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// A look at what that directory has.
+    pub(crate) fn view_of_partials(&self) -> Option<View> {
+        match &self.target {
+            Target::Tree(tree) => {
+                tree.partials().map(|(directory, _)| View::new(Arc::clone(directory), None))
+            }
             Target::Nothing(_) | Target::Stream(_) => None,
         }
     }

@@ -47,8 +47,10 @@ impl Sink {
         if let (Ok(all), Some(aside)) = (&mut again, tree.aside()) {
             all.push(aside.open()?.try_clone().map_err(|error| again_failed(&error))?);
         }
-        if let (Ok(all), Some((directory, _))) = (&mut again, tree.elsewhere()) {
-            all.push(directory.try_clone().map_err(|error| again_failed(&error))?);
+        for (directory, _) in tree.elsewhere().into_iter().chain(tree.partials()) {
+            if let Ok(all) = &mut again {
+                all.push(directory.try_clone().map_err(|error| again_failed(&error))?);
+            }
         }
         again.map_err(|error| again_failed(&error))
     }

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use crate::FileDone;
+use crate::at;
 use crate::attributes::Preserve;
 use crate::backups::Aside;
 use crate::basis::{Basis, open_all, place_of};
@@ -19,6 +20,8 @@ use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 use fobs_model::event::{FileError, OtherEntries};
 use fobs_model::options::{Privileges, Stamps, Terms};
+use rustix::fs::Mode;
+use rustix::io::Errno;
 
 /// Where to store.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub struct SinkSpec {
     pub backup_dir: Option<Vec<u8>>,
     /// The directory of `--temp-dir`.
     pub temp_dir: Option<Vec<u8>>,
+    /// The directory of `--partial-dir`.
+    pub partial_dir: Option<Vec<u8>>,
     /// Whether the destination may be a device that is written as a file.
     pub writes_devices: bool,
     /// The random id of the client's command; one that reconnects has the same. Zeros: none.
@@ -103,6 +108,10 @@ impl SinkSpec {
         let base = self.base.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("cannot open the root once more: {error}; raise ulimit -n"))
         })?;
+        if let Err(Errno::LOOP | Errno::XDEV) = base.open_place(&path, HOLD_DIRECTORY).map(drop) {
+            let why = sentence("use for --backup-dir", &path, Errno::LOOP);
+            return Err(Error::new(ErrorKind::Destination, why).ends_sync(SyncEnd::FileIo));
+        }
         let aside = Aside::new(base, path);
         if self.client.is_none() {
             aside.open()?;
@@ -116,7 +125,23 @@ impl SinkSpec {
         let path = place_of(&self.base, self.into(name), directory, "--temp-dir")?;
         let opened = self.base.open_place(&path, HOLD_DIRECTORY).map_err(|errno| {
             let why = sentence("use for --temp-dir", &path, errno);
-            Error::new(ErrorKind::Destination, why).ends_sync(SyncEnd::Usage)
+            // As in rsync, where each file fails by itself.
+            let end = if errno == Errno::LOOP { SyncEnd::Partial } else { SyncEnd::Usage };
+            Error::new(ErrorKind::Destination, why).ends_sync(end)
+        })?;
+        Ok(Some((Arc::new(opened), path)))
+    }
+
+    /// The one directory of `--partial-dir`, if that is an absolute path, which is made if it is missing, and
+    /// the path.
+    pub(super) fn partials(&self, name: Option<&[u8]>) -> Result<Option<(Arc<OwnedFd>, Vec<u8>)>> {
+        let Some(directory) = self.partial_dir.as_ref().filter(|it| it.starts_with(b"/")) else {
+            return Ok(None);
+        };
+        let path = place_of(&self.base, self.into(name), directory, "--partial-dir")?;
+        let opened = make_directory(&self.base, &path).map_err(|errno| {
+            let why = sentence("use for --partial-dir", &path, errno);
+            Error::new(ErrorKind::Destination, why).ends_sync(SyncEnd::Partial)
         })?;
         Ok(Some((Arc::new(opened), path)))
     }
@@ -129,6 +154,22 @@ impl SinkSpec {
             Some(_) => path::split(&self.destination[..end]).0,
         };
         if into.is_empty() && self.destination.starts_with(b"/") { b"/" } else { into }
+    }
+}
+
+/// Opens a directory for this user alone, which is made if it does not exist.
+fn make_directory(base: &Base, path: &[u8]) -> std::result::Result<OwnedFd, Errno> {
+    match base.open_place(path, HOLD_DIRECTORY) {
+        Err(Errno::NOENT) => {
+            let (above, name) = path::split_name(path)?;
+            let above = if above.is_empty() { b"/" } else { above };
+            let above = base.open_place(above, HOLD_DIRECTORY)?;
+            match at::make_directory(&above, name, Mode::from_raw_mode(0o700)) {
+                Ok(()) | Err(Errno::EXIST) => base.open_place(path, HOLD_DIRECTORY),
+                Err(errno) => Err(errno),
+            }
+        }
+        opened => opened,
     }
 }
 

@@ -7,33 +7,56 @@ use rustix::io::{Errno, pread};
 use super::*;
 use crate::attributes::ModeNow;
 use crate::held::Movable;
+use crate::stat::meta;
 
 /// Bytes that are compared at a time: what differs is written in such pieces, so that the blocks of a
 /// snapshot that stay the same are shared.
 pub(super) const PIECE: usize = 128 << 10;
 
-/// How the file that is there is written.
-#[derive(Debug, Clone, Copy)]
+/// The extended attribute of a file that has a backup and is being written: a run that ends meanwhile leaves
+/// it, and the next one then makes no backup of the mixture. Its value is what the file is to become.
+const MARK: &[u8] = b"user.fobs.writing";
+
+/// The file that is there, and how it is written.
+#[derive(Debug)]
 pub(crate) struct InPlace {
+    pub(crate) old: OwnedFd,
     /// The device keeps it before it counts as stored.
     pub(crate) syncs: bool,
-    /// It may be a device.
-    pub(crate) writes_devices: bool,
+    pub(crate) is_marked: bool,
+}
+
+/// Whether an earlier run began to write a file, and did not end.
+pub(crate) fn is_begun(file: &OwnedFd) -> Result<bool, Errno> {
+    let stat = fstat(file)?;
+    let marked = match open_handle(file).value(MARK) {
+        // The file system has no such thing.
+        Err(Errno::OPNOTSUPP | Errno::PERM) => None,
+        marked => marked?,
+    };
+    let now = becoming(u64::try_from(stat.st_size).unwrap_or(0), meta(&stat));
+    Ok(marked.is_some_and(|marked| marked != now))
+}
+
+/// Marks a file that is about to be written; false where that is not possible.
+pub(crate) fn begin(file: &OwnedFd, len: u64, comes: Meta) -> bool {
+    open_handle(file).set_value(MARK, &becoming(len, comes)).is_ok()
+}
+
+fn becoming(len: u64, meta: Meta) -> Vec<u8> {
+    format!("{len} {} {}", meta.mtime_s, meta.mtime_ns / 1000).into_bytes()
 }
 
 impl TemporaryFile {
-    /// Sets what is kept of the file of `len` bytes, and writes it into the one that has its name. `None`:
-    /// there is none that may be written, so it has to take the name.
+    /// Sets what is kept of the file of `len` bytes, and writes it into `old`, which has its name.
     pub(crate) fn commit_in_place(
         &mut self,
-        name: Component<'_>,
+        InPlace { old, syncs, is_marked }: InPlace,
         len: u64,
         meta: Meta,
         attributes: Option<&Attributes>,
         applier: &Applier,
-        InPlace { syncs, writes_devices }: InPlace,
-    ) -> Result<Option<Result<(), Unset>>, Errno> {
-        let Some(old) = self.replaceable(name, writes_devices)? else { return Ok(None) };
+    ) -> Result<Result<(), Unset>, Errno> {
         let new = at::reopen(&*self.temporary.held, OFlags::RDONLY)?;
         write_differences(&new, &old, len)?;
         if syncs {
@@ -48,9 +71,16 @@ impl TemporaryFile {
         if now == ModeNow::Stays && applier.keeping.executability {
             kept = kept.and(set_mode(open_handle(&old), executable_as(meta.mode, there)));
         }
+        if is_marked {
+            if syncs {
+                fdatasync(&old)?;
+            }
+            // One that stays is known to be stale by size and time.
+            let _ = open_handle(&old).remove_value(MARK);
+        }
         // What came goes with its temporary name.
         self.file = Arc::new(old);
-        Ok(Some(kept))
+        Ok(kept)
     }
 
     /// Gives the file that is held under an old name of the same file system this one's, if nothing has that,
@@ -79,7 +109,11 @@ impl TemporaryFile {
 
     /// The file of that name, open: a regular one of this user's or root's, which nobody else can have put
     /// there.
-    fn replaceable(&self, name: Component<'_>, writes_devices: bool) -> Result<Option<OwnedFd>, Errno> {
+    pub(crate) fn replaceable(
+        &self,
+        name: Component<'_>,
+        writes_devices: bool,
+    ) -> Result<Option<OwnedFd>, Errno> {
         let directory = &self.temporary.directory;
         let held = match at::hold(directory, name) {
             Ok(held) => held,

@@ -133,6 +133,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         link_dest: Vec::new(),
         backup_dir: None,
         temp_dir: None,
+        partial_dir: None,
         writes_devices: false,
         transfer_id: [0; 16],
         names: Vec::new(),

@@ -23,6 +23,16 @@ impl Tree {
         self.elsewhere.as_ref()
     }
 
+    /// Tells where unfinished files are kept together.
+    pub(crate) fn keeps_partials_in(&mut self, partials: Option<(Arc<OwnedFd>, Vec<u8>)>) {
+        self.partials = partials;
+    }
+
+    /// That directory, and its path as one of the request.
+    pub(crate) fn partials(&self) -> Option<&(Arc<OwnedFd>, Vec<u8>)> {
+        self.partials.as_ref()
+    }
+
     pub(super) fn backups_of(&self, sync: &SyncOptions, budget: &MemoryBudget) -> Option<Backups> {
         match (&self.aside, sync.backup.clone()) {
             (Some(aside), suffix) => {

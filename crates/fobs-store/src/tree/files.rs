@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use super::kept::{Comes, Copied};
 use super::*;
 use crate::attributes::{Handle, left_by_default_acl};
 use crate::basis::Link;
@@ -44,12 +45,19 @@ impl Tree {
                     }
                 }
             })
-            .map(|file| {
+            .map(|mut file| {
+                self.leave_zeros(&mut file);
                 let ours = self.names.of_journal();
                 let is_found_again = ours.is_some() && ours == file.suffix() && self.elsewhere.is_none();
                 Placing { is_found_again, file, place }
             })
             .map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))
+    }
+
+    fn leave_zeros(&self, file: &mut TemporaryFile) {
+        if self.applier.preserve.sparse {
+            file.leave_zeros();
+        }
     }
 
     /// Goes on with the file that `is_meant`: the temporary one of an earlier run, or one that has the name.
@@ -70,7 +78,10 @@ impl Tree {
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
             .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, overwrite, is_meant));
         match resumed {
-            Ok(Some(file)) => Ok(Placing { file, place, is_found_again: true }),
+            Ok(Some(mut file)) => {
+                self.leave_zeros(&mut file);
+                Ok(Placing { file, place, is_found_again: true })
+            }
             Ok(None) => {
                 let shown = show(path);
                 let message = format!(
@@ -159,10 +170,15 @@ impl Tree {
             self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
             return set.map_err(|unset| self.not_set(&unset, path));
         }
-        self.keep_backup(path, placing.file.directory(), name, Some((len, meta)))
+        let onto = self
+            .onto(path, &placing.file, name, (len, meta))
             .map_err(|errno| self.trouble("keep a backup of", path, errno))?;
         self.clear_partial(placing.file.directory(), name);
-        match self.commit_to(&mut placing.file, name, len, meta, attributes) {
+        let done = match onto {
+            Some(onto) => placing.file.commit_in_place(onto, len, meta, attributes, &self.applier),
+            None => self.commit_to(&mut placing.file, name, len, meta, attributes),
+        };
+        match done {
             Ok(set) => {
                 self.first_names.stored_file(path, placing.file.file(), placing.file.directory());
                 set.map_err(|unset| self.not_set(&unset, path))
@@ -226,7 +242,26 @@ impl Tree {
         }
     }
 
-    /// Into the file of that name, where it is to stay the same one, or in its place.
+    /// The file of that name, where it is to stay the same one; else what is there is kept as a backup.
+    fn onto(
+        &self,
+        path: &[u8],
+        file: &TemporaryFile,
+        name: Component<'_>,
+        comes: Comes,
+    ) -> Result<Option<InPlace>, Errno> {
+        let old = if self.in_place { file.replaceable(name, self.writes_devices)? } else { None };
+        if let Some(old) = old {
+            match self.copy_backup(path, (file.directory(), name), &old, comes)? {
+                Copied::NotAsked => return Ok(Some(InPlace { old, syncs: self.fsync, is_marked: false })),
+                Copied::Yes => return Ok(Some(InPlace { old, syncs: self.fsync, is_marked: true })),
+                Copied::NotPossible => {}
+            }
+        }
+        self.keep_backup(path, file.directory(), name, Some(comes)).map(|()| None)
+    }
+
+    /// In the place of what has that name.
     fn commit_to(
         &self,
         file: &mut TemporaryFile,
@@ -235,13 +270,6 @@ impl Tree {
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Result<Result<(), Unset>, Errno> {
-        if self.in_place {
-            let onto = InPlace { syncs: self.fsync, writes_devices: self.writes_devices };
-            let done = file.commit_in_place(name, len, meta, attributes, &self.applier, onto)?;
-            if let Some(set) = done {
-                return Ok(set);
-            }
-        }
         let movable = self.movable.get(file.directory(), |directory| Movable::in_directory(directory));
         file.commit(name, len, meta, attributes, &self.applier, movable)
     }

@@ -20,8 +20,7 @@ const COST: usize = 64;
 
 /// Where files lie that are not in their place.
 pub(super) struct Waiting {
-    /// The directory's name, in each directory of the destination.
-    name: ComponentBuf,
+    home: Home,
     /// Whether complete files wait there for the end, too.
     delays: bool,
     /// Places and paths of those that do.
@@ -29,32 +28,87 @@ pub(super) struct Waiting {
     kept: RefCell<Charge>,
 }
 
+/// The directory of such files.
+enum Home {
+    /// One in each directory of the destination, by its path there.
+    InEach(Vec<ComponentBuf>),
+    /// The same for all (`--partial-dir` with an absolute path): as in rsync, by the files' names alone.
+    Of(Arc<OwnedFd>),
+}
+
 impl Waiting {
     /// As a sync says; none where nothing lies elsewhere.
-    pub(super) fn of(sync: &SyncOptions, budget: &MemoryBudget) -> Option<Waiting> {
-        let name = ComponentBuf::new(sync.partial_dir.clone()?).ok()?;
+    pub(super) fn of(
+        sync: &SyncOptions,
+        partials: Option<&(Arc<OwnedFd>, Vec<u8>)>,
+        budget: &MemoryBudget,
+    ) -> Option<Waiting> {
+        let path = sync.partial_dir.as_ref()?;
+        let home = match partials {
+            Some((directory, _)) => Home::Of(Arc::clone(directory)),
+            None => {
+                let parts = path.split(|&byte| byte == b'/').map(|part| ComponentBuf::new(part.to_vec()));
+                Home::InEach(parts.collect::<Result<_, _>>().ok()?)
+            }
+        };
         let kept = RefCell::new(budget.charge(Keeps::Links));
-        Some(Waiting { name, delays: sync.delay_updates, files: RefCell::default(), kept })
+        Some(Waiting { home, delays: sync.delay_updates, files: RefCell::default(), kept })
     }
 
-    /// The directory within another one, if there is one that nobody else may write in.
+    /// The directory for files of another one, if there is one that nobody else may write in.
     fn within(&self, parent: &OwnedFd) -> Result<OwnedFd, Errno> {
         let flags = HOLD_DIRECTORY | OFlags::NOFOLLOW;
-        let held = open_beneath(parent, self.name.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
+        let open = |at: &OwnedFd, path: &[u8]| open_beneath(at, path, flags, Mode::empty(), Links::Refuse);
+        let held = match &self.home {
+            Home::InEach(parts) => {
+                let parts: Vec<&[u8]> = parts.iter().map(ComponentBuf::as_bytes).collect();
+                open(parent, &parts.join(&b'/'))?
+            }
+            Home::Of(directory) => open(directory, b"")?,
+        };
         if is_trusted(&fstat(&held)?) && !is_shared(&held) { Ok(held) } else { Err(Errno::STALE) }
     }
 
     fn made_within(&self, parent: &OwnedFd) -> Result<OwnedFd, Errno> {
-        match at::make_directory(parent, self.name.as_component(), Mode::from_raw_mode(OWN_DIRECTORY)) {
-            Ok(()) | Err(Errno::EXIST) => self.within(parent),
-            Err(errno) => Err(errno),
+        if let Home::InEach(parts) = &self.home {
+            let flags = HOLD_DIRECTORY | OFlags::NOFOLLOW;
+            let mut above: Option<OwnedFd> = None;
+            for part in parts {
+                let at = above.as_ref().unwrap_or(parent);
+                match at::make_directory(at, part.as_component(), Mode::from_raw_mode(OWN_DIRECTORY)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno),
+                }
+                above = Some(open_beneath(at, part.as_bytes(), flags, Mode::empty(), Links::Refuse)?);
+            }
         }
+        self.within(parent)
     }
 
-    /// Removes the directory if nothing is left in it.
+    /// Removes the directory if nothing is left in it; not one that the user has for all.
     fn clear(&self, parent: &OwnedFd) {
+        let Home::InEach(parts) = &self.home else { return };
+        let Some((last, above)) = parts.split_last() else { return };
+        let flags = HOLD_DIRECTORY | OFlags::NOFOLLOW;
+        let above: Vec<&[u8]> = above.iter().map(ComponentBuf::as_bytes).collect();
+        let Ok(at) = open_beneath(parent, &above.join(&b'/'), flags, Mode::empty(), Links::Refuse) else {
+            return;
+        };
         // Something else may lie in it.
-        let _ = at::remove_directory(parent, self.name.as_component());
+        let _ = at::remove_directory(&at, last.as_component());
+    }
+
+    /// Whether a file may wait there: no other of its name does, and it can be moved back.
+    fn has_room_for(&self, place: &[u8], parent: &OwnedFd) -> bool {
+        let Home::Of(directory) = &self.home else { return true };
+        let device = |at: &OwnedFd| fstat(at).map(|stat| stat.st_dev);
+        !self.has_one_of(path::split(place).1)
+            && device(directory).is_ok_and(|there| device(parent) == Ok(there))
+    }
+
+    /// Whether a file of this name waits, of whichever directory.
+    fn has_one_of(&self, name: &[u8]) -> bool {
+        self.files.borrow().iter().any(|(place, _)| path::split(place).1 == name)
     }
 
     /// Takes note of a file; false where there is no room for that.
@@ -81,6 +135,9 @@ impl Tree {
         let Some(waiting) = self.waiting.as_ref().filter(|waiting| waiting.delays) else { return Ok(None) };
         let (_, name) = path::split_name(&placing.place)?;
         let Ok(directory) = waiting.made_within(placing.file.directory()) else { return Ok(None) };
+        if !waiting.has_room_for(&placing.place, placing.file.directory()) {
+            return Ok(None);
+        }
         if !waiting.add(&placing.place, path) {
             return Ok(None);
         }
@@ -90,6 +147,10 @@ impl Tree {
     /// A file has its name: what an earlier run left of it goes.
     pub(super) fn clear_partial(&self, directory: &OwnedFd, name: Component<'_>) {
         let Some(waiting) = &self.waiting else { return };
+        if matches!(waiting.home, Home::Of(_)) && waiting.has_one_of(name.as_bytes()) {
+            // Another directory's file of this name, which is complete.
+            return;
+        }
         if let Ok(held) = waiting.within(directory) {
             // Mostly there is none.
             let _ = at::unlink(&held, name);

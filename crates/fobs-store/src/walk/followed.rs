@@ -6,12 +6,13 @@ use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
 
 use super::entry::{Unopened, found, opened, special_kind};
-use super::following::Following;
+use super::following::{AboveNames, Following};
 use super::search::Search;
 use super::{Entry, READ, failed};
 use crate::at;
 use crate::attributes::open_handle;
 use crate::beneath::kind;
+use crate::select::Selection;
 use fobs_model::name::Component;
 use fobs_model::options::Follow;
 
@@ -24,9 +25,31 @@ impl Target {
     }
 }
 
+impl<'s> Search<'s> {
+    /// What a link stands for, where it is followed.
+    pub(super) fn followed(
+        &self,
+        file_type: FileType,
+        (directory, name): (BorrowedFd<'_>, &[u8]),
+        path: &[u8],
+        selection: Option<&Selection>,
+    ) -> Option<(&'s Following, Target)> {
+        let following = self.following.filter(|_| file_type == FileType::Symlink)?;
+        let above = AboveNames::of(selection, path);
+        Some((following, following.target(directory, name, path, above)?))
+    }
+}
+
 impl Following {
-    /// What a link leads to; none where it is taken itself.
-    pub(super) fn target(&self, directory: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Option<Target> {
+    /// What a link leads to; none where it is taken itself. As in rsync, one above something that was named
+    /// stands for its directory.
+    pub(super) fn target(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        path: &[u8],
+        above: AboveNames,
+    ) -> Option<Target> {
         let leads_out = || {
             let target =
                 Component::new(name).map_err(Errno::from).and_then(|name| at::read_link(directory, name));
@@ -36,12 +59,14 @@ impl Following {
             let held = self.base.open(&self.place(path), OFlags::PATH)?;
             fs::fstat(&held)
         };
-        match self.which {
+        let directory_behind = || Some(Target(look())).filter(Target::is_directory);
+        let asked = match self.which {
             Follow::None => None,
             Follow::All => Some(Target(look())),
             Follow::LeadingOut => leads_out().then(|| Target(look())),
-            Follow::Directories => Some(Target(look())).filter(Target::is_directory),
-        }
+            Follow::Directories => directory_behind(),
+        };
+        asked.or_else(|| if above == AboveNames::Yes { directory_behind() } else { None })
     }
 
     /// The entry for a link to anything but a directory.

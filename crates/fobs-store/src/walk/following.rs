@@ -3,8 +3,32 @@
 use std::sync::Arc;
 
 use crate::beneath::Base;
+use crate::select::Selection;
 use fobs_filter::path;
 use fobs_model::options::Follow;
+
+/// How the walk came to a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// From one directory to the next.
+    Plainly,
+    /// A link stands for it, or for one above it.
+    ThroughLinks,
+}
+
+/// Whether something that was named (`-R`, `--files-from`) lies below a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AboveNames {
+    Yes,
+    No,
+}
+
+impl AboveNames {
+    pub(super) fn of(selection: Option<&Selection>, path: &[u8]) -> AboveNames {
+        let is_above = selection.is_some_and(|selection| selection.is_above_names(path));
+        if is_above { AboveNames::Yes } else { AboveNames::No }
+    }
+}
 
 /// Which links are followed, and how what they lead to is reached: by its whole path, within the same bounds
 /// as a source that is named.
@@ -19,11 +43,15 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Below a source directory of this path and name; none where no link is followed.
-    pub(super) fn below(which: Follow, base: &Arc<Base>, top: &[u8], name: &[u8]) -> Option<Following> {
+    /// Below a source directory of this path and name.
+    pub(super) fn below(which: Follow, base: &Arc<Base>, top: &[u8], name: &[u8]) -> Following {
         let prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
-        let all = || Following { which, base: Arc::clone(base), top: Arc::from(top), prefix_len };
-        (which != Follow::None).then(all)
+        Following { which, base: Arc::clone(base), top: Arc::from(top), prefix_len }
+    }
+
+    /// Whether links are followed wherever they are.
+    pub(super) fn is_asked(&self) -> bool {
+        self.which != Follow::None
     }
 
     /// The whole path of something in the transfer.

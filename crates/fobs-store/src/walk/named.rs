@@ -9,7 +9,8 @@ use rustix::io::Errno;
 
 use super::entry::{found, not_regular};
 use super::following::Following;
-use super::{Entry, Opening, READ, READ_DIRECTORY, Unopened, Walk, look, opened};
+use super::look::look;
+use super::{Entry, Opening, READ, READ_DIRECTORY, Unopened, Walk, opened};
 use crate::at;
 use crate::attributes::open_handle;
 use crate::beneath::{Base, HOLD_DIRECTORY, kind, kind as kind_of, sentence};
@@ -102,7 +103,8 @@ impl Walk {
             Ok(root) => {
                 self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
                 self.root = Some(Arc::new(root));
-                self.following = Following::below(self.collector.preserve.follow, &self.base, &path, &name);
+                self.following =
+                    Some(Following::below(self.collector.preserve.follow, &self.base, &path, &name));
                 self.top = path;
                 self.enter(name)
             }
@@ -171,6 +173,11 @@ impl Named {
             return fail(Unusable::Other, format!("cannot read '{}': its name is too long", show(&path)));
         }
         Ok(Named { name, path, kind })
+    }
+
+    /// Its path in the request, and its name.
+    pub(super) fn paths(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.path.clone(), self.name.clone())
     }
 
     pub(crate) fn is_directory(&self) -> bool {

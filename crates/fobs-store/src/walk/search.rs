@@ -6,10 +6,12 @@ use rustix::fs::{self, FileType};
 use rustix::io::Errno;
 
 use super::following::Following;
+use super::overlay::Overlay;
 use super::{Entry, Origins, PassedOver};
 use crate::at;
 use crate::attributes::{Collector, HardLinks, Seen};
 use crate::beneath::kind;
+use crate::select::Selection;
 use fobs_filter::path::show;
 use fobs_model::event::FileError;
 use fobs_model::name::Component;
@@ -25,6 +27,8 @@ pub(super) struct Search<'a> {
     pub(super) origins: Origins,
     /// Links that stand for what they lead to.
     pub(super) following: Option<&'a Following>,
+    /// All sources, where they may have paths in common.
+    pub(super) overlay: Option<&'a Overlay>,
 }
 
 impl Search<'_> {
@@ -46,6 +50,11 @@ impl Search<'_> {
             }
             file_type => Ok(file_type),
         }
+    }
+
+    /// Whether another source's entry of this path counts, and not the current one's, which is no directory.
+    pub(super) fn is_of_another_source(&self, path: &[u8], selection: Option<&Selection>) -> bool {
+        self.overlay.is_some_and(|overlay| overlay.hides(path, selection))
     }
 
     /// The path of the file's first name, if this is another one and hard links are kept.

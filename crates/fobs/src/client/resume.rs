@@ -64,6 +64,7 @@ pub(super) fn open_sink(
         keep: session::kept_of(options.no_partial, options.sync.as_deref()),
         backup_dir: options.sync.as_ref().and_then(|sync| sync.backup_dir.clone()),
         temp_dir: options.sync.as_ref().and_then(|sync| sync.temp_dir.clone()),
+        partial_dir: options.sync.as_ref().and_then(|sync| sync.partial_dir.clone()),
         writes_devices: options.sync.as_ref().is_some_and(|sync| sync.rules.writes_devices),
         link_dest: options.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: id,

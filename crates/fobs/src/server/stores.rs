@@ -36,6 +36,7 @@ pub(super) fn push_sink(
         keep: kept_of(resuming.no_partial, open.sync.as_deref()),
         backup_dir: open.sync.as_ref().and_then(|sync| sync.backup_dir.clone()),
         temp_dir: open.sync.as_ref().and_then(|sync| sync.temp_dir.clone()),
+        partial_dir: open.sync.as_ref().and_then(|sync| sync.partial_dir.clone()),
         writes_devices: open.sync.as_ref().is_some_and(|sync| sync.rules.writes_devices),
         link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: resuming.transfer_id.unwrap_or_default(),

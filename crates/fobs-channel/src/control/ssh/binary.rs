@@ -1,10 +1,10 @@
 //! The program to send to a host that has none: a static one for that host's kernel and CPU.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::state::data_directory;
+use fobs_sys::named;
 
 /// Most bytes of the program's head that are looked at: the table of its segments stands there.
 const HEAD_BYTES: usize = 4096;
@@ -71,7 +71,7 @@ pub(super) fn find(machine: Machine, places: &[PathBuf]) -> Option<PathBuf> {
 /// Whether a file is a program that needs nothing but the kernel of that machine.
 fn is_static(path: &Path, machine: Machine) -> io::Result<bool> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
-    File::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    named::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
     // A header that ends too early is no such program's.
     Ok(is_static_head(&head, machine).unwrap_or(false))
 }

@@ -3,7 +3,6 @@
 //! A script for the far shell says which CPU it has and takes what it is given: lines of text until `exec`
 //! makes the shell the server, frames from then on. It writes below the user's cache directory only.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink};
 use fobs_model::options::{Remote, TransferOptions};
 use fobs_model::text::printable;
-use fobs_sys::without_sigpipe;
+use fobs_sys::{named, without_sigpipe};
 
 /// First word of every line of the script.
 const WORD: &str = "fobs-boot";
@@ -160,7 +159,7 @@ fn said(written: io::Result<()>, started: &mut Started) -> Result<()> {
 
 /// Size and hash of a program.
 fn measure(program: &Path) -> Result<(u64, String)> {
-    let hashed = File::open(program).and_then(|file| {
+    let hashed = named::open(program).and_then(|file| {
         let mut hasher = blake3::Hasher::new();
         let bytes = io::copy(&mut file.take(PROGRAM_BYTES_MAX), &mut hasher)?;
         Ok((bytes, hasher.finalize().to_hex().to_string()))
@@ -169,7 +168,7 @@ fn measure(program: &Path) -> Result<(u64, String)> {
 }
 
 fn send(program: &Path, bytes: u64, started: &mut Started) -> Result<()> {
-    let mut file = File::open(program).map_err(|error| unreadable(program, &error))?.take(bytes);
+    let mut file = named::open(program).map_err(|error| unreadable(program, &error))?.take(bytes);
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         match file.read(&mut piece).map_err(|error| unreadable(program, &error))? {

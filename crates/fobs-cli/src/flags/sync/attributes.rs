@@ -1,6 +1,7 @@
 //! Options of `fobs sync` about what is kept of entries that not every user may set, and whose rights count.
 
 use fobs::NameCharsets;
+use fobs::named::LinkOwners;
 use fobs::options::flag::{Flag, Names, RSYNC, Rank, SYNC, Side, Standing, Takes};
 use fobs::options::sync::SYNC2;
 
@@ -28,6 +29,11 @@ pub const ATTRIBUTES: &[Row] = &[
         .on(&[RSYNC])
         .side(Side::Both)
         .feature(SYNC2),
+    Row::switch("insecure-links", |it, on| {
+        it.sync.link_owners = if on { LinkOwners::Anyone } else { LinkOwners::Trusted };
+    })
+    .help("Follow links of other users in paths that this command line names on this host")
+    .on(&[SYNC.of_one_run()]),
     Row::switch("super", |it, on| it.sync.choices.preserve.fake_super &= !on)
         .on(&[RSYNC])
         .rank(Rank::Hidden)

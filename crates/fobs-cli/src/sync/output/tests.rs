@@ -54,8 +54,16 @@ fn entries_have_lines_as_by_rsync() {
     let shows = |words: &[&str], changes: &str, directory| {
         let unchanged = changes.ends_with("   ");
         let facts = EntryFacts { unchanged, ..EntryFacts::default() };
-        let line =
-            Line { changes, path: b"n", directory, target: None, facts, operation: "send", above: b"" };
+        let line = Line {
+            changes,
+            path: b"n",
+            directory,
+            target: None,
+            facts,
+            operation: "send",
+            above: b"",
+            sum: None,
+        };
         wording(words).shows(&line)
     };
     for (changes, directory, itemized, named) in [

@@ -70,6 +70,10 @@ impl Compare {
         {
             return Some(open(view, &part, left, Origin::Unfinished));
         }
+        let together = self.target.as_mut().and_then(|target| target.partial_elsewhere(&row.path, size));
+        if let Some(left) = together {
+            return Some(held(left, Origin::Unfinished, |(file, _)| Readable::shared_with_others(file)));
+        }
         if let Some(own) = worth(view, &place, size) {
             return Some(open(view, &place, own, Origin::SameName));
         }

@@ -26,6 +26,8 @@ use fobs_model::options::sync::{BasisUse, Renames};
 pub(in crate::survey) struct Bases {
     views: Vec<View>,
     links: Links,
+    /// What lies in the one directory of `--partial-dir`.
+    partials: Option<View>,
 }
 
 impl Bases {
@@ -33,21 +35,18 @@ impl Bases {
         // One that cannot be used has ended the session before.
         let looked = sink.view().map(|view| view.looked().clone()).unwrap_or_default();
         let views = sink.bases().iter().filter_map(|basis| basis.view().ok().flatten());
-        Bases { views: views.map(|view| view.counting(&looked)).collect(), links: sink.links() }
+        let views = views.map(|view| view.counting(&looked)).collect();
+        Bases { views, links: sink.links(), partials: sink.view_of_partials() }
     }
 }
 
-/// A sentence for each directory that does not exist: as before the first of many backups.
+/// A sentence for each directory that is not used: as before the first of many backups.
 pub(in crate::survey) fn missing_bases(sink: &Sink, basis_use: BasisUse) -> Vec<String> {
-    let missing = sink.bases().iter().filter(|basis| basis.exists() == Ok(false));
-    let sentence = |path: &[u8]| {
-        format!(
-            "'{}' for {} does not exist at the destination, or is no directory: nothing there is the same",
-            show(path),
-            basis_use.option()
-        )
+    let sentence = |path: &[u8], why: &str| {
+        format!("'{}' for {} {why}: nothing there is the same", show(path), basis_use.option())
     };
-    missing.map(|basis| sentence(&basis.path)).collect()
+    let unused = sink.bases().iter().filter_map(|basis| Some(sentence(&basis.path, basis.unused()?)));
+    unused.collect()
 }
 
 /// What the directories have of an entry.
@@ -142,6 +141,12 @@ impl Target {
     pub(in crate::survey) fn basis_elsewhere(&mut self, path: &[u8], size: u64) -> Option<(OwnedFd, u64)> {
         let worth = |found: &(OwnedFd, u64)| is_worth_listing(found.1, size);
         self.bases.views.iter_mut().find_map(|view| basis_at(view, path, FILE_MIN).filter(worth))
+    }
+
+    /// What an earlier run left of a file in the one directory of `--partial-dir`.
+    pub(in crate::survey) fn partial_elsewhere(&mut self, path: &[u8], size: u64) -> Option<(OwnedFd, u64)> {
+        let worth = |found: &(OwnedFd, u64)| is_worth_listing(found.1, size);
+        basis_at(self.bases.partials.as_mut()?, path::split(path).1, FILE_MIN).filter(worth)
     }
 
     /// Whether files beside one that comes are looked at, too.

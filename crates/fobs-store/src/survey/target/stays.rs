@@ -46,7 +46,7 @@ impl Target {
 
     /// Where an earlier run may have left a part of a file (`--partial-dir`).
     pub(in crate::survey) fn partial_of(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let directory = self.options.partial_dir.as_ref()?;
+        let directory = self.options.partial_dir.as_ref().filter(|directory| !directory.starts_with(b"/"))?;
         let (parent, name) = path::split(path);
         Some(path::join(&path::join(parent, directory), name))
     }
