@@ -21,6 +21,9 @@ pub(super) fn described(host: &str, grammar: ShellGrammar) -> String {
 /// Bytes of the last words that are kept, and of those that are held.
 const KEPT_BYTES_MAX: usize = 4096;
 
+/// What loaders and shells say of a program that exists and cannot run.
+const IS_THERE: &[&str] = &["shared librar", "cannot execute", "bad interpreter"];
+
 /// What is done with the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -51,11 +54,11 @@ impl Words {
         show(&std::mem::take(&mut words.held));
     }
 
-    /// Forgets what is held: the program is not there. A loader that has not all of its libraries ends
-    /// likewise, and what it says is the reason.
+    /// Forgets what is held: the program is not there. One that is there and lacks its loader, interpreter or
+    /// a library ends likewise, and the words say why.
     pub(super) fn forget(words: &Mutex<Words>) {
         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        if !words.held.contains("shared librar") {
+        if !IS_THERE.iter().any(|said| words.held.contains(said)) {
             words.held.clear();
         }
     }
@@ -169,11 +172,15 @@ mod tests {
             Words::release(&words);
             assert_eq!(take(line), line);
         }
-        let missing = "fobs: error while loading shared libraries: libm.so.6: cannot open\n";
-        let words = Mutex::new(Words::default());
-        assert_eq!(words.lock().unwrap().take(missing.to_owned(), "fobs"), "");
-        Words::forget(&words);
-        assert_eq!(words.into_inner().unwrap().held, missing);
+        for (program, lacking) in [
+            ("fobs", "fobs: error while loading shared libraries: libm.so.6: cannot open\n"),
+            ("./fobs", "bash: line 1: ./fobs: cannot execute: required file not found\n"),
+        ] {
+            let words = Mutex::new(Words::default());
+            assert_eq!(words.lock().unwrap().take(lacking.to_owned(), program), "");
+            Words::forget(&words);
+            assert_eq!(words.into_inner().unwrap().held, lacking);
+        }
         let mut words = Words::default();
         for line in [
             "fobs@far: Permission denied (publickey).\n",
