@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 import fobs
+from fobs import _errors
 
 from .conftest import Served
 
@@ -217,3 +219,51 @@ def test_a_thousand_sessions_leave_nothing(served: Served) -> None:
     after = counts()
     assert after[0] <= descriptors and after[1] <= threads
     assert after[2] - memory < 20_000, f"{after[2] - memory} kB more"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("rat", "did you mean rate?"),
+        ("Recursive", "did you mean recursive?"),
+        ("push-binary", "did you mean push_binary?"),
+        ("delete", "fobs.sync has it"),
+        ("json", "the result has the figures"),
+        ("zebra", "there are recursive, "),
+    ],
+)
+def test_unknown_options_are_told_what_was_meant(name: str, meant: str) -> None:
+    with pytest.raises(fobs.UsageError, match=f'there is no option "{name}"; {re.escape(meant)}'):
+        fobs.cp("nowhere", "host:", **{name: True})  # type: ignore[arg-type]
+
+
+def test_options_of_a_sync_are_known_there() -> None:
+    with pytest.raises(fobs.UsageError, match="did you mean delete?"):
+        fobs.sync("nowhere", "host:", delet=True)
+
+
+def test_places_that_are_none_are_told() -> None:
+    for source, destination in ((None, "host:"), ("x", 5), (["x", None], "host:")):
+        with pytest.raises(TypeError, match=r"expected str, bytes or os\.PathLike"):
+            fobs.cp(source, destination)  # type: ignore[arg-type]
+
+
+def test_sentences_name_options_as_they_are_here() -> None:
+    for said, told in (
+        (
+            "install it, or say where it is with --fobs-path PATH",
+            "install it, or say where it is with fobs_path=PATH",
+        ),
+        (
+            "'/a --rate b' is a directory; give -r to copy it",
+            "'/a --rate b' is a directory; give recursive=True to copy it",
+        ),
+        ("or name one with -i", "or name one with identity="),
+        ("the host's; give --push-binary", "the host's; give push_binary=True"),
+        (
+            "a well-known thing, --delete-after x",
+            "a well-known thing, --delete-after x",
+        ),
+        ("try: ssh host fobs --version", "try: ssh host fobs --version"),
+    ):
+        assert str(_errors.from_code("usage", said)) == told

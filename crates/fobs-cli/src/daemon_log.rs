@@ -1,5 +1,6 @@
 //! `fobs log`: what of a daemon's log is about a key, a path, a kind of work or an outcome.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
@@ -12,6 +13,9 @@ use crate::output;
 
 /// Longest line that is read, bytes: a record has a few kilobytes. The rest of a longer one is skipped.
 const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// Most words of a member that are remembered: a daemon has fewer. Further ones are not named.
+const WORDS_MAX: usize = 40;
 
 /// Prints the records that fit.
 ///
@@ -42,7 +46,7 @@ pub fn run(args: &LogArgs) -> Result<()> {
             }
         }
     }
-    if let Some(note) = seen.note() {
+    if let Some(note) = seen.note(args) {
         output::note(&note);
     }
     Ok(())
@@ -54,17 +58,42 @@ struct Seen {
     lines: u64,
     records: u64,
     shown: u64,
+    /// The words of each of [`asked`].
+    words: [BTreeSet<String>; 3],
+}
+
+/// The members whose words a daemon has chosen, and what is wanted of each.
+fn asked(args: &LogArgs) -> [(&'static str, Option<&str>); 3] {
+    [("event", args.event.as_deref()), ("work", args.work.as_deref()), ("code", args.code.as_deref())]
 }
 
 impl Seen {
+    fn read(&mut self, record: &Value, args: &LogArgs) {
+        self.records += u64::from(record.get("event").is_some());
+        for ((name, wanted), words) in asked(args).into_iter().zip(&mut self.words) {
+            let Some(word) = record.get(name).and_then(Value::as_str) else { continue };
+            if wanted == Some(word) || words.len() < WORDS_MAX {
+                words.insert(word.to_owned());
+            }
+        }
+    }
+
     /// Why nothing is shown, where that is not plain.
-    fn note(&self) -> Option<String> {
+    fn note(&self, args: &LogArgs) -> Option<String> {
         match *self {
             Seen { shown: 1.., .. } | Seen { lines: 0, .. } => None,
             Seen { records: 0, lines, .. } => Some(format!(
                 "none of {lines} lines is a record: only what fobs serve --log-json writes can be chosen from"
             )),
-            Seen { records, .. } => Some(format!("none of {records} records is about that")),
+            Seen { records, .. } => {
+                let unknown = |((name, wanted), words): ((&str, Option<&str>), &BTreeSet<String>)| {
+                    let wanted = wanted.filter(|wanted| !words.contains(*wanted) && !words.is_empty())?;
+                    let there = words.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                    Some(format!("; no record has the {name} '{wanted}', they have {there}"))
+                };
+                let unknown: String = asked(args).into_iter().zip(&self.words).filter_map(unknown).collect();
+                Some(output::printable(&format!("none of {records} records is about that{unknown}")))
+            }
         }
     }
 }
@@ -90,7 +119,7 @@ fn filter(
         }
         seen.lines += 1;
         let Ok(record) = serde_json::from_slice::<Value>(&line) else { continue };
-        seen.records += u64::from(record.get("event").is_some());
+        seen.read(&record, args);
         if !fits(&record, args) {
             continue;
         }
@@ -175,11 +204,25 @@ not json {"#;
             let Command::Log(args) = cli.command else { panic!("log was given") };
             let mut seen = Seen::default();
             filter(text.as_bytes(), &args, &mut Vec::new(), &mut seen).expect("it is read");
-            seen.note()
+            seen.note(&args)
         };
         assert_eq!(note("", &[]), None);
         assert_eq!(note(LOG, &["--key", "ann"]), None);
         assert_eq!(note(LOG, &["--key", "nobody"]).as_deref(), Some("none of 4 records is about that"));
+        assert_eq!(
+            note(LOG, &["--event", "delete", "--code", "denied"]).as_deref(),
+            Some(
+                "none of 4 records is about that; no record has the event 'delete', they have deleted, done, failed, \
+                 request"
+            )
+        );
+        assert_eq!(
+            note(LOG, &["--event", "done", "--code", "denied"]).as_deref(),
+            Some("none of 4 records is about that")
+        );
+        let many: String = (0..100).map(|number| format!("{{\"event\":\"e{number}\"}}\n")).collect();
+        let told = note(&many, &["--event", "done"]).expect("a note");
+        assert_eq!(told.matches(", e").count(), WORDS_MAX - 1, "it is bounded: {told}");
         let text = "2026-11-27T01:00:00Z fobs: listening\n{\"not\":\"ours\"}\n";
         assert!(note(text, &["--key", "ann"]).is_some_and(|note| note.contains("--log-json")));
     }

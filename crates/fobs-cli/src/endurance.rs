@@ -1,5 +1,7 @@
 //! How long and how slow a copy may be: `--timeout 10m`, `--min-rate 1Mbit/30s`.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use fobs::options::{MinRate, TIMEOUT_RANGE};
@@ -35,6 +37,30 @@ pub fn parse_min_rate(text: &str) -> Result<MinRate, String> {
     Ok(MinRate { bits_per_second: parse_rate(rate)?, over: parse_timeout(time)? })
 }
 
+/// How long a daemon waits for something: none to a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DaemonWait(pub Duration);
+
+/// Longest [`DaemonWait`].
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+impl FromStr for DaemonWait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DaemonWait, String> {
+        match parse_duration(text)? {
+            time if time > WAIT_MAX => Err(format!("{text:?} is longer than a day: {FORMS}")),
+            time => Ok(DaemonWait(time)),
+        }
+    }
+}
+
+impl fmt::Display for DaemonWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}s", self.0.as_secs())
+    }
+}
+
 fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
@@ -57,6 +83,20 @@ mod tests {
             let sentence = parse_timeout(text).expect_err(text);
             assert!(sentence.ends_with(FORMS), "{text}: {sentence}");
         }
+    }
+
+    #[test]
+    fn a_wait_is_none_to_a_day() {
+        for (text, seconds) in [("0", 0), ("30", 30), ("30s", 30), ("5m", 300), ("24h", 86400)] {
+            assert_eq!(text.parse(), Ok(DaemonWait(Duration::from_secs(seconds))), "{text}");
+        }
+        for text in ["", "-1", "25h", "86401", "x", "99999999999999999999"] {
+            assert!(text.parse::<DaemonWait>().expect_err(text).ends_with(FORMS), "{text}");
+        }
+        assert_eq!(
+            DaemonWait(Duration::from_secs(30)).to_string().parse(),
+            Ok(DaemonWait(Duration::from_secs(30)))
+        );
     }
 
     #[test]

@@ -19,9 +19,12 @@ const FOLLOWING: &str = "exec \"$0\" server --insecure-links";
 /// Makes a destination on this host one that a second program serves.
 ///
 /// # Errors
-/// This program or the current directory cannot be found.
+/// `Usage` for a host whose colon is missing; this program or the current directory cannot be found.
 pub fn served(destination: &mut Location, options: &mut TransferOptions, links: LinkOwners) -> Result<()> {
     let Location::Local(path) = destination else { return Ok(()) };
+    if let Some(why) = forgotten_colon(path) {
+        return Err(Error::new(ErrorKind::Usage, why));
+    }
     let program = std::env::current_exe().map_err(|error| lost("this program", &error))?;
     let path = absolute(path)?;
     let script = match links {
@@ -45,6 +48,21 @@ pub fn served(destination: &mut Location, options: &mut TransferOptions, links: 
     Ok(())
 }
 
+/// What to write where nothing is on another host and the destination looks like one: scp makes a file of
+/// that name.
+fn forgotten_colon(path: &Path) -> Option<String> {
+    let name = path.as_os_str().as_bytes();
+    let (user, host) = name.split_at_checked(name.iter().position(|&byte| byte == b'@')?)?;
+    let is_host = !user.is_empty() && host.len() > 1 && !name.contains(&b'/');
+    let is_there = || path.symlink_metadata().is_ok();
+    let shown = path.display();
+    (is_host && !is_there()).then(|| {
+        format!(
+            "'{shown}' without a ':' would be a file here: for that host write {shown}:, for the file ./{shown}"
+        )
+    })
+}
+
 /// A path from the root, with the slash at its end if it has one.
 fn absolute(path: &Path) -> Result<Vec<u8>> {
     let given = path.as_os_str().as_bytes();
@@ -57,4 +75,25 @@ fn absolute(path: &Path) -> Result<Vec<u8>> {
 
 fn lost(what: &str, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::FileIo, format!("cannot find {what}: {error}; start it again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_its_colon_is_no_new_file() {
+        for (name, is_told) in [
+            ("ann@host", true),
+            ("ann@192.0.2.1", true),
+            ("./icon@2x.png", false),
+            ("ann@host/", false),
+            ("@host", false),
+            ("ann@", false),
+            ("host", false),
+        ] {
+            let told = forgotten_colon(Path::new(name));
+            assert_eq!(told.is_some(), is_told, "{name}: {told:?}");
+        }
+    }
 }

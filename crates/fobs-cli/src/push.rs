@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use fobs::options::{Carrier, PushBinary, Remote, TransferOptions};
+use fobs::options::{Carrier, PushBinary, Remote, ShellGrammar, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
 
 use crate::flags::{Consent, Line};
@@ -33,7 +33,9 @@ pub fn with_consent<T>(
         options.ssh.push = push;
         options
     };
-    if line.consent() == Consent::Refused || names.is_empty() {
+    // Of this host itself and of a container nothing is remembered: nothing is sent there.
+    let is_ssh = options.ssh.grammar == ShellGrammar::Ssh;
+    if line.consent() == Consent::Refused || names.is_empty() || !is_ssh {
         return run(with(PushBinary::Never));
     }
     if names.iter().all(|name| memory.has(name)) && !line.has("fobs-path") {

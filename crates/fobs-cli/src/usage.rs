@@ -85,6 +85,14 @@ pub fn sentence(error: &clap::Error) -> String {
     format!("{}; see {help}", parts.join("; "))
 }
 
+/// The error of a long option behind one dash, whose letters the parser might take.
+///
+/// # Errors
+/// `Usage`, with what to type.
+pub fn refuse_one_dash(words: &[OsString]) -> Result<(), Error> {
+    tips::one_dash(words).map_or(Ok(()), |why| Err(Error::new(ErrorKind::Usage, why)))
+}
+
 /// What the standard library says of a number, in words for people.
 fn plain(what: &str) -> String {
     let words = [
@@ -117,7 +125,9 @@ mod tests {
             ("cp --archive a b:", "unexpected argument '--archive' found; -rp copies a tree"),
             ("cp -R a b:", "unexpected argument '-R' found; it is -r here; see"),
             ("cp --delete a b:", "unexpected argument '--delete' found; fobs sync has it; see"),
-            ("cp -u a b:", "unexpected argument '-u' found; fobs sync has it; see"),
+            ("cp -u a b:", "unexpected argument '-u' found; fobs sync has it, as --update; see"),
+            ("serve --root x --authorized-keys y --drain 5x", "\"5x\" is not a duration: write it like 600,"),
+            ("serve --root x --authorized-keys y --drain 25h", "\"25h\" is longer than a day: write it like"),
             ("sync --known-host a b c:", "did you mean '--known-hosts'?; see"),
             ("help sny", "unrecognized subcommand 'sny'; did you mean 'sync'?; see"),
             ("scp a b:", "unrecognized subcommand 'scp'; did you mean 'cp'?; see"),
@@ -137,7 +147,8 @@ mod tests {
             ("cp -l 0 a b:", "invalid value '0' for '-l <KBIT>'"),
             ("cp -l 1e9 a b:", "invalid value '1e9' for '-l <KBIT>': it is no whole number; see"),
             ("ctl foo pause", "invalid value 'foo' for '<ID>': it is no whole number; see 'fobs "),
-            ("keygen -t x", "unexpected argument '-t' found; see 'fobs keygen"),
+            ("keygen -t x", "unexpected argument '-t' found; every key is an Ed25519 one; see 'fobs keygen"),
+            ("keygen -x", "unexpected argument '-x' found; see 'fobs keygen"),
             ("top -x", "unexpected argument '-x' found; see 'fobs top"),
             ("doctor --host", "unexpected argument '--host' found; see 'fobs doctor"),
             ("serve --prot 5", "unexpected argument '--prot' found; see 'fobs serve"),
@@ -160,13 +171,57 @@ mod tests {
             ("copy a b:", "unrecognized subcommand 'copy'; did you mean 'cp'?; see"),
             ("--bad", "unexpected argument '--bad' found; see 'fobs --help'"),
         ];
-        for (words, expected) in table {
-            let words_of = ["fobs"].into_iter().chain(words.split(' '));
-            let error = Cli::try_parse_from(words_of).expect_err(words);
-            let sentence = sentence(&error);
-            assert!(sentence.contains(expected), "{words}: {sentence}");
-            assert!(!sentence.contains('\n') && !sentence.contains("error:"), "{words}: {sentence}");
-            assert!(sentence.contains("; see 'fobs "), "{words}: {sentence}");
+        table.iter().for_each(|(words, expected)| told(words, expected));
+    }
+
+    #[track_caller]
+    fn told(words: &str, expected: &str) {
+        let words_of = ["fobs"].into_iter().chain(words.split(' '));
+        let error = Cli::try_parse_from(words_of).expect_err(words);
+        let sentence = sentence(&error);
+        assert!(sentence.contains(expected), "{words}: {sentence}");
+        assert!(!sentence.contains('\n') && !sentence.contains("error:"), "{words}: {sentence}");
+        assert!(sentence.contains("; see 'fobs "), "{words}: {sentence}");
+    }
+
+    #[test]
+    fn options_of_other_programs_are_told_what_they_are_here() {
+        for (words, expected) in [
+            ("cp -f a b:", "a file that exists is replaced, without it; see"),
+            ("cp --bwlimit=5 a b:", "it is --rate here, as in --rate 100Mbit; see"),
+            ("cp --parallel 8 a b:", "fobs finds streams, windows and threads by itself; see"),
+            ("cp --rate -5 a b:", "no number here is below zero; see"),
+            ("keygen -f x", "it is --out here; see 'fobs keygen"),
+            ("serve --port 5", "it is --listen here, as in"),
+            ("serve --rate 5", "a limit stands in the line of a key, as in rate=500Mbit; see"),
+        ] {
+            told(words, expected);
+        }
+    }
+
+    #[test]
+    fn a_long_option_behind_one_dash_is_told() {
+        for (words, meant) in [
+            ("cp -port 22 a b:", Some("type --port;")),
+            ("cp -rate=5M a b:", Some("type --rate=5M;")),
+            ("cp -v -progress a b:", Some("type --progress;")),
+            ("sync -delete a b:", Some("type --delete;")),
+            ("sync -a -exclude x a b:", Some("type --exclude;")),
+            ("serve -root x", Some("type --root;")),
+            ("sync -stats a b:", None),
+            ("sync -aHAX a b:", None),
+            ("sync -rsh a b:", None),
+            ("sync -cc a b:", None),
+            ("sync --exclude -delete a b:", None),
+            ("cp -- -port b:", None),
+            ("cp -rp -P22 a b:", None),
+            ("", None),
+        ] {
+            let words: Vec<OsString> =
+                ["fobs"].into_iter().chain(words.split(' ')).map(OsString::from).collect();
+            let told = refuse_one_dash(&words).err().map(|error| error.message);
+            assert_eq!(told.is_some(), meant.is_some(), "{words:?}: {told:?}");
+            assert!(told.unwrap_or_default().contains(meant.unwrap_or_default()), "{words:?}");
         }
     }
 

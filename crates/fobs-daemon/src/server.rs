@@ -4,7 +4,7 @@ use super::admission::{Admission, WAITING_MAX};
 use super::attempts::Attempts;
 use super::deletions::LineBudget;
 use super::idle::{IDLE_MAX, Idle};
-use super::listen::{adopt, listen};
+use super::listen::{Purpose, adopt, listen};
 use super::lobby::{Departed, Departure, Lobby, Waiting};
 use super::log::Log;
 use super::metrics::{Exporter, Metrics};
@@ -177,7 +177,9 @@ impl Server {
     /// `Destination` for a root that cannot be opened, `Denied` for keys that cannot be used, `Socket` for an
     /// address that cannot be bound.
     pub fn bind(options: &ServeOptions) -> Result<Server> {
-        Server::start(options, || options.listen.iter().map(|address| listen(*address)).collect())
+        Server::start(options, || {
+            options.listen.iter().map(|address| listen(*address, Purpose::Clients)).collect()
+        })
     }
 
     /// Like [`bind`](Self::bind), with sockets that listen already; [`ServeOptions::listen`] is not used.

@@ -192,7 +192,7 @@ impl Error {
 
     /// Makes an error of a kind with its sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), busy: None, sync_end: None }
+        Error { kind, message: without_number(message.into()), busy: None, sync_end: None }
     }
 
     /// Whether it says that what was named is not there: neither that it cannot be looked at, nor that a disk
@@ -234,6 +234,19 @@ impl Error {
     }
 }
 
+/// The standard library puts the number of a system's error behind its words, which say it already. In a
+/// name, which stands in quotes, the same words are part of it.
+fn without_number(mut message: String) -> String {
+    const BEGIN: &str = " (os error ";
+    let Some(at) = message.rfind(BEGIN) else { return message };
+    let rest = &message[at + BEGIN.len()..];
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > 0 && rest[digits..].starts_with(')') && !rest.contains('\'') {
+        message.replace_range(at..at + BEGIN.len() + digits + 1, "");
+    }
+    message
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -248,6 +261,25 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sentence_has_no_number_of_the_systems_error() {
+        for (typed, said) in [
+            (
+                "cannot serve x: Is a directory (os error 21); name a file",
+                "cannot serve x: Is a directory; name a file",
+            ),
+            ("No such file (os error 2)", "No such file"),
+            ("cannot read 'a (os error 2)'", "cannot read 'a (os error 2)'"),
+            ("cannot read 'a (os error 2)': Denied (os error 13)", "cannot read 'a (os error 2)': Denied"),
+            ("x (os error )", "x (os error )"),
+            ("x (os error 5", "x (os error 5"),
+        ] {
+            assert_eq!(Error::new(ErrorKind::FileIo, typed).message, said);
+        }
+        let of_system = std::io::Error::from_raw_os_error(2);
+        assert!(of_system.to_string().contains("(os error 2)"), "the library still does: {of_system}");
+    }
 
     #[test]
     fn only_what_is_not_there_is_missing() {

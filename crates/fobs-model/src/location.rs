@@ -10,6 +10,10 @@ use std::path::PathBuf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Carrier, Location, Remote};
 
+mod foreign;
+
+use foreign::foreign;
+
 /// Parses one source or destination of the command line.
 ///
 /// # Errors
@@ -34,6 +38,9 @@ pub fn parse(argument: &OsStr) -> Result<Location> {
 /// # Errors
 /// As [`parse`].
 pub fn host(argument: &OsStr) -> Result<Remote> {
+    if let Some(why) = foreign::password_of_a_host(argument.as_bytes()) {
+        return Err(usage(format!("{}: {why}", argument.to_string_lossy())));
+    }
     match parse(argument)? {
         Location::Remote(remote) => Ok(remote),
         Location::Local(path) if !path.as_os_str().as_bytes().contains(&b'/') => {
@@ -157,62 +164,6 @@ fn scheme(bytes: &[u8]) -> Option<(Carrier, Begin, &[u8])> {
     SCHEMES.iter().find_map(|(prefix, carrier, begin)| Some((*carrier, *begin, bytes.strip_prefix(*prefix)?)))
 }
 
-/// What to do about a URL of this scheme; `None` for a host of one word whose path begins with two slashes.
-fn of_another_program(scheme: &[u8]) -> Option<&'static str> {
-    const REFUSALS: &[(&[&str], &str)] = &[
-        (&["http", "https", "ftp", "ftps", "tftp"], "a web address is fetched with curl or wget"),
-        (&["rsync"], "rsync's daemon speaks another protocol: WRITE"),
-        (
-            &[
-                "s3", "s3a", "s3n", "gs", "gcs", "az", "azure", "abfs", "abfss", "wasb", "wasbs", "b2",
-                "oss", "swift", "gdrive", "dropbox",
-            ],
-            "object stores are not reached: use rclone, or run fobs on a host that has them mounted",
-        ),
-        (&["dav", "davs", "webdav", "webdavs"], "WebDAV is not spoken: use rclone or curl, or mount it"),
-        (
-            &["gsiftp", "globus", "gridftp", "xrootd", "root", "srm"],
-            "grid protocols are not spoken: use that system's client, or run fobs on a host that has the files",
-        ),
-        (
-            &["smb", "cifs", "nfs", "afp", "hdfs", "webhdfs", "ipfs"],
-            "mount it and give the path, or run fobs on a host that has it mounted",
-        ),
-        (&["sftp"], "fobs runs on both hosts and speaks no SFTP: WRITE"),
-        (&["ssh", "scp", "fobs", "fobs+ssh", "fobsssh"], "a scheme is written in small letters: WRITE"),
-        (&["file"], "leave out file:// and give the path alone"),
-    ];
-    let has = |names: &[&str]| names.iter().any(|name| name.as_bytes() == scheme);
-    REFUSALS.iter().find(|(names, _)| has(names)).map(|(_, refusal)| *refusal)
-}
-
-/// Why a URL of another program, or a password in front of the host, is none of ours.
-fn foreign(bytes: &[u8]) -> Option<String> {
-    const WRITE: &str = "write host:path (over ssh), ssh://host:port/path or fobs://host/path";
-    let colon = host_colon(bytes)?;
-    let (before, after) = (&bytes[..colon], &bytes[colon + 1..]);
-    if after.starts_with(b"//")
-        && before.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
-    {
-        return of_another_program(&before.to_ascii_lowercase())
-            .map(|refusal| refusal.replace("WRITE", WRITE));
-    }
-    // As for rsync; `host_colon` has read the brackets of an address.
-    if after.starts_with(b":") && !after.starts_with(b"::") {
-        return Some(format!(
-            "host::module is rsync's daemon, which speaks another protocol (an IPv6 address has brackets): {WRITE}"
-        ));
-    }
-    let end = after.iter().position(|&byte| byte == b'/').unwrap_or(after.len());
-    let at = after[..end].iter().position(|&byte| byte == b'@')?;
-    let is_host = !before.contains(&b'@') && after[at + 1..end].contains(&b':');
-    is_host.then(|| {
-        "a password in front of a host would be seen by every user of this one: ssh asks for it, or uses a key; \
-         write user@host:path"
-            .to_owned()
-    })
-}
-
 /// An option whose `-` a word processor has made another dash, where `exists` knows no file of that name.
 pub fn mistyped_option(arguments: &[OsString], exists: impl Fn(&OsStr) -> bool) -> Option<String> {
     // Hyphens, dashes and the sign of subtraction.
@@ -235,7 +186,9 @@ pub fn unexpanded(arguments: &[OsString]) -> Option<String> {
         let bytes = argument.as_bytes();
         let open = bytes.iter().position(|&byte| byte == b'{');
         let close = bytes.iter().rposition(|&byte| byte == b'}');
-        open.zip(close).is_some_and(|(open, close)| open < close && bytes[open..close].contains(&b','))
+        let inside = |(open, close): (usize, usize)| bytes.get(open..close).unwrap_or_default();
+        let inside = open.zip(close).map(inside).unwrap_or_default();
+        inside.contains(&b',') || inside.windows(2).any(|pair| pair == b"..")
     })?;
     let shown = braced.to_string_lossy();
     Some(format!(

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from . import _fobs
 from ._job import Job, OnProgress, transferred
-from ._options import Options, named
+from ._options import OF_SYNC, Options, named
 from ._types import Result
 from ._values import Path, encode, local, paths_of
 
@@ -62,5 +62,5 @@ def sync(
     """
     # One pattern may be given by itself.
     how = (delete, dry_run, checksum, paths_of(exclude))
-    raw = _fobs.copy(_places(source), _places(destination)[0], named(options), how)
+    raw = _fobs.copy(_places(source), _places(destination)[0], named(options, OF_SYNC), how)
     return Job(raw, transferred).wait(progress=progress)

@@ -255,6 +255,9 @@ def _errno_in(message: str) -> int | None:
 
 def from_code(code: str, message: str) -> Error:
     """The exception for an error of the library."""
+    # It knows this module's classes.
+    from ._options import spelled
+
     kind = _BY_CODE.get(code, InternalError)
     number = _errno_in(message)
     # Only what is known not to be there is not found: a file that may not be read is a denial, and one that a disk or
@@ -267,4 +270,4 @@ def from_code(code: str, message: str) -> Error:
         kind = DestinationDeniedError
     if kind is DestinationError and number == _errno.EEXIST:
         kind = ExistsError
-    return kind(message)
+    return kind(spelled(message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import numbers
 import os
@@ -63,6 +64,15 @@ _SWITCHES = frozenset(
         "push_binary", "strict_host_key",
     }
 )  # fmt: skip
+#: Arguments of :func:`fobs.sync` alone.
+OF_SYNC = ("delete", "dry_run", "exclude")
+#: What options of the command are here.
+_ELSEWHERE = {
+    **dict.fromkeys(OF_SYNC, "fobs.sync has it"),
+    **dict.fromkeys(("json", "verbose", "quiet"), "the result has the figures"),
+    "explain": "start_cp(...).explain has it",
+    "archive": "fobs.sync does what fobs sync -a does",
+}
 #: Files of this host: resolved once, so that they mean the same after a chdir and in another process.
 _FILES = frozenset({"identity", "known_hosts", "ssh_config"})
 #: A program of this host, which is looked for on the PATH if it has no slash.
@@ -110,8 +120,20 @@ def _is_file(name: str, value: Any) -> bool:
     return name in _FILES or (name == _PROGRAM and "/" in os.fsdecode(value))
 
 
-def named(options: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """As the extension takes them."""
+def _known(name: str, names: Sequence[str]) -> None:
+    """Refuses a name that is no option, with what was probably meant."""
+    if name in Options.__annotations__:
+        return
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1, cutoff=0.7)
+    meant = _ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else None)
+    tip = f"; {meant}" if meant else ""
+    raise UsageError(f'there is no option "{name}"{tip}; there are {", ".join(names)}')
+
+
+def named(options: Mapping[str, Any], also: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """As the extension takes them. The call takes those in `also` by itself."""
+    for name in options:
+        _known(name, (*also, *Options.__annotations__))
     pairs: list[tuple[str, str]] = []
     for name, value in resolved(options).items():
         if value is not None:
@@ -231,3 +253,27 @@ def _amount(name: str, value: Any, bits: bool) -> int:
 
 def _bad(name: str, value: Any, form: str) -> UsageError:
     return UsageError(f"{value!r} is no value of the option {name}: {form}")
+
+
+#: Words of the command in sentences of the library: what is quoted, which is a name, then an option.
+_OF_THE_COMMAND = re.compile(
+    r"""(?<!\w)'[^']*'|"[^"]*"|(?P<dashes>--?)(?P<name>[a-z][a-z-]*)(?P<value>[ =][A-Z][A-Z/:-]*\b)?"""
+)
+_LETTERS = {"r": "recursive", "p": "preserve", "i": "identity"}
+
+
+def _as_here(found: re.Match[str]) -> str:
+    dashes, name = found["dashes"], (found["name"] or "").rstrip("-").replace("-", "_")
+    if dashes is None or found.start() > 0 and found.string[found.start() - 1].isalnum():
+        return found[0]
+    name = name if dashes == "--" else _LETTERS.get(name, "")
+    if name not in Options.__annotations__:
+        return found[0]
+    if name in _SWITCHES:
+        return f"{name}=True" + (found["value"] or "")
+    return f"{name}={(found['value'] or '')[1:]}"
+
+
+def spelled(message: str) -> str:
+    """A sentence of the library with options as they are given here."""
+    return _OF_THE_COMMAND.sub(_as_here, message)

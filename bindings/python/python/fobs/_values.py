@@ -33,6 +33,8 @@ def paths_of(paths: Path | Iterable[Path], encode: Callable[[Path], bytes] = enc
     """One path or several."""
     if isinstance(paths, (str, bytes, os.PathLike)):
         return [encode(paths)]
+    if not isinstance(paths, Iterable):
+        raise TypeError(f"expected str, bytes or os.PathLike, or several of them, not {type(paths).__name__}")
     return [encode(path) for path in paths]
 
 

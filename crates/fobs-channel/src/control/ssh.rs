@@ -9,6 +9,7 @@ mod beginning;
 mod between;
 mod binary;
 mod elsewhere;
+mod explanation;
 mod patience;
 mod push;
 mod words;
@@ -30,9 +31,10 @@ use self::arguments::{arguments, connection_arguments, destination, program, ser
 use self::beginning::{FromFirstFrame, Said};
 pub use self::between::{FarRequest, copy_between};
 pub use self::elsewhere::{connect_elsewhere, may_be_elsewhere};
+use self::explanation::{FirstWords, explanation};
 pub use self::patience::Patience;
-pub use self::push::connect_pushing;
-use self::words::Keep;
+pub use self::push::{connect_pushing, may_be_pushed};
+use self::words::{Keep, Words};
 use super::timed::{ReadDeadline, TimedReader};
 use super::{ControlChannel, Peer};
 use fobs_model::cancel::CancelToken;
@@ -95,8 +97,8 @@ pub struct SshProcess {
     head: Arc<Mutex<Said>>,
     /// The silence for which a watch has ended it.
     gave_up: Arc<Mutex<Option<Duration>>>,
-    /// The last that `ssh` said, where that is kept.
-    words: Arc<Mutex<Vec<u8>>>,
+    /// What `ssh` and the shell there said.
+    words: Arc<Mutex<Words>>,
 }
 
 /// Starts `ssh` to `remote` with `fobs server` at the far end. Whether the connection works is known only
@@ -122,7 +124,7 @@ impl Started {
             SshWords::ShownAndKept => Keep::Last,
         };
         if let Some(stderr) = started.process.take_stderr() {
-            words::pass_on(stderr, keep, started.process.words.clone());
+            words::pass_on(stderr, keep, options.fobs_path.clone(), started.process.words.clone());
         }
         Ok(started)
     }
@@ -177,7 +179,9 @@ impl Started {
 impl SshSession {
     /// Exchanges hellos ([`super::hello`]) and, if that fails, explains why.
     pub fn hello(&mut self) -> Result<Hello> {
-        super::hello(&mut self.channel).map_err(|error| self.explain_failure(error))
+        let hello = super::hello(&mut self.channel).map_err(|error| self.explain_failure(error))?;
+        Words::release(&self.process.words);
+        Ok(hello)
     }
 
     /// The cause of an `error` before the peer's hello, from the exit status of `ssh` and the output in place
@@ -253,7 +257,11 @@ impl SshProcess {
             said => FirstWords::Text(printable(&String::from_utf8_lossy(&said.before), HEAD_CHARS_SHOWN)),
         };
         let error = explanation(&self.host, &self.fobs_path, status, said).unwrap_or(error);
-        self.with_words(error)
+        let error = self.with_words(error);
+        if status.is_some_and(explanation::is_missing) {
+            Words::forget(&self.words);
+        }
+        error
     }
 
     /// What the other side printed before fobs spoke there, as one line of text; empty if it was nothing.
@@ -266,7 +274,7 @@ impl SshProcess {
     fn with_words(&self, error: Error) -> Error {
         self.wait_for_words();
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = printable(String::from_utf8_lossy(&words).trim(), WORDS_CHARS_SHOWN);
+        let said = printable(String::from_utf8_lossy(words.last()).trim(), WORDS_CHARS_SHOWN);
         if said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
             return error;
         }
@@ -300,64 +308,7 @@ impl Drop for SshProcess {
         // Fails only for a child that has ended and been waited for already.
         let _ = end(&self.child);
         self.wait_for_words();
-    }
-}
-
-/// The other side's output before its hello.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum FirstWords {
-    None,
-    /// The start of a frame: fobs runs there.
-    Frame,
-    /// Something else, as far as it can be printed.
-    Text(String),
-}
-
-/// The error that fits the exit status of `ssh`, or `None` if the original error is more precise.
-fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: FirstWords) -> Option<Error> {
-    let error = |kind, message| Some(Error::new(kind, message));
-    // Shells end with 127 for a command that does not exist and 126 for one that cannot run; cmd.exe with
-    // 9009.
-    match (status.and_then(|status| status.code()), said) {
-        (_, FirstWords::Frame) => None,
-        (Some(127 | 9009), _) => error(
-            ErrorKind::RemoteMissing,
-            format!(
-                "{host} has no program {fobs_path:?}; install fobs there, or say where it is with --fobs-path PATH"
-            ),
-        ),
-        (Some(126), _) => error(
-            ErrorKind::RemoteMissing,
-            format!(
-                "{host} cannot run {fobs_path:?}; make it executable there, or name another with --fobs-path PATH"
-            ),
-        ),
-        (_, FirstWords::Text(text)) => error(
-            ErrorKind::Protocol,
-            format!(
-                "{host} says something and fobs does not begin to speak there: {text:?}; see what this prints: \
-                 ssh {host} {fobs_path} --version"
-            ),
-        ),
-        (Some(SSH_FAILED), FirstWords::None) => error(
-            ErrorKind::Ssh,
-            format!("ssh to {host} failed, see its own message above; try: ssh {host} true"),
-        ),
-        (Some(code), FirstWords::None) => error(
-            ErrorKind::Protocol,
-            format!(
-                "the command {fobs_path:?} on {host} ended with status {code} before it said a word; \
-                 try: ssh {host} {fobs_path} --version"
-            ),
-        )
-        .map(|error| error.ends_sync(SyncEnd::Stream)),
-        (None, FirstWords::None) => {
-            let signal = status?.signal()?;
-            error(
-                ErrorKind::Ssh,
-                format!("ssh to {host} was ended by signal {signal}; run the command again"),
-            )
-        }
+        Words::release(&self.words);
     }
 }
 

@@ -9,6 +9,7 @@ use fobs::key_options;
 use fobs::options::{DEFAULT_DRAIN, DEFAULT_QUEUE_WAIT, DEFAULT_UDP_PORTS};
 
 use super::rights::RestrictedRights;
+use crate::endurance::DaemonWait;
 use crate::ports::{Listen, PortRange, parse_listen, parse_metrics, parse_range};
 
 /// Examples of `fobs serve`.
@@ -36,8 +37,6 @@ fn authorized_keys_help() -> String {
 
 /// The default of `--udp-ports`.
 const DEFAULT_UDP: PortRange = PortRange { first: DEFAULT_UDP_PORTS.0, last: DEFAULT_UDP_PORTS.1 };
-/// Longest `--queue-wait` and `--drain`, seconds: a day.
-const SECONDS_MAX: u64 = 24 * 3600;
 
 /// Serve a directory to clients with known keys.
 ///
@@ -85,14 +84,12 @@ pub struct ServeArgs {
     pub sessions_max: Option<usize>,
 
     /// Time a client with a known key waits for a session when all are taken, before it is refused
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
-          default_value_t = DEFAULT_QUEUE_WAIT.as_secs())]
-    pub queue_wait: u64,
+    #[arg(long, value_name = "TIME", default_value_t = DaemonWait(DEFAULT_QUEUE_WAIT))]
+    pub queue_wait: DaemonWait,
 
     /// Time that running sessions have to end after SIGTERM, before they are ended
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
-          default_value_t = DEFAULT_DRAIN.as_secs())]
-    pub drain: u64,
+    #[arg(long, value_name = "TIME", default_value_t = DaemonWait(DEFAULT_DRAIN))]
+    pub drain: DaemonWait,
 
     /// Serve counters as OpenMetrics at http://ADDR:PORT/metrics; a port alone is on the loopback address
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = parse_metrics)]
@@ -110,7 +107,7 @@ pub struct ServeArgs {
 impl ServeArgs {
     /// `--queue-wait` and `--drain`.
     pub fn waits(&self) -> (Duration, Duration) {
-        (Duration::from_secs(self.queue_wait), Duration::from_secs(self.drain))
+        (self.queue_wait.0, self.drain.0)
     }
 }
 

@@ -36,7 +36,7 @@ const OF_AUTO: &[&str] = &["priority", "deadline"];
 pub enum Refusal {
     /// What the parser says, a request for help included.
     Parser(clap::Error),
-    /// A mistake in the configuration.
+    /// A word that the parser would read otherwise than it is meant, or a mistake in the configuration.
     Configuration(Error),
 }
 
@@ -77,6 +77,7 @@ fn parse_with(
     places: &dyn Fn() -> Places,
     tell: &dyn Fn(&str),
 ) -> Result<Cli, Refusal> {
+    usage::refuse_one_dash(&words).map_err(Refusal::Configuration)?;
     if let [_, command, letter] = words.as_mut_slice()
         && command == "sync"
         && letter == "-h"

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use fobs::{Error, ErrorKind, Result};
+use rustix::fs::{Access, access};
 
 use super::file::Value;
 use super::hosts::Target;
@@ -42,10 +43,19 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
 /// The files, the one with the highest precedence first.
 fn files(places: &Places) -> String {
     let line = |path: &std::path::Path| {
-        let state = if path.exists() { "" } else { "  (does not exist)" };
-        format!("{}{state}\n", path.display())
+        let readable = path.metadata().and_then(|_| Ok(access(path, Access::READ_OK)?));
+        format!("{}{}\n", path.display(), state(&readable))
     };
     places.files().map(line).collect()
+}
+
+/// What is to be said of a file that was looked at.
+fn state(readable: &io::Result<()>) -> &'static str {
+    match readable.as_ref().map_err(io::Error::kind) {
+        Ok(()) => "",
+        Err(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => "  (does not exist)",
+        Err(_) => "  (may not be read)",
+    }
 }
 
 /// Which keys are listed.
@@ -105,5 +115,22 @@ fn default(key: &Key) -> String {
         (_, Some(value)) => format!("{value:?}"),
         (Shape::List, None) => "[]".to_owned(),
         (Shape::Value, None) => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_may_not_be_read_exists() {
+        for (kind, said) in [
+            (io::ErrorKind::NotFound, "  (does not exist)"),
+            (io::ErrorKind::NotADirectory, "  (does not exist)"),
+            (io::ErrorKind::PermissionDenied, "  (may not be read)"),
+        ] {
+            assert_eq!(state(&Err(kind.into())), said);
+        }
+        assert_eq!(state(&Ok(())), "");
     }
 }

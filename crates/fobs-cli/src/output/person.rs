@@ -106,8 +106,9 @@ impl<W: Write + Send> EventSink for Person<W> {
             Event::Started { control, key_exchange, transport, cipher, cc, walls } => {
                 let exchanged = key_exchange.map_or_else(String::new, |name| format!(" ({name})"));
                 let walls = walls.map_or_else(String::new, |walls| format!(", walls {walls}"));
-                let line =
-                    format!("control {control}{exchanged}, data {transport}, {cipher}, cc {cc}{walls}");
+                // What travels on the control channel has no cipher of its own.
+                let cipher = if cipher.is_empty() { String::new() } else { format!(", {cipher}") };
+                let line = format!("control {control}{exchanged}, data {transport}{cipher}, cc {cc}{walls}");
                 self.say(Detail::Files, &line);
             }
             Event::Progress(progress) => {
@@ -318,6 +319,20 @@ mod tests {
                     fobs: at 13.0 s: a thread that only empties the socket: done\n\
                     fobs: a\\nb: 1.50 kB\n";
         assert_eq!(output(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
+    }
+
+    #[test]
+    fn what_has_no_cipher_of_its_own_names_none() {
+        let started = Event::Started {
+            control: "ssh",
+            key_exchange: None,
+            transport: "control",
+            cipher: "",
+            cc: "auto",
+            walls: None,
+        };
+        let told = output(Detail::Files, &[started], &Ok(Summary::default()));
+        assert!(told.starts_with("fobs: control ssh, data control, cc auto\n"), "{told}");
     }
 
     #[test]

@@ -15,8 +15,10 @@ use fobs::options::Priority;
 /// Lines of a copy in the list: title, figures, and an empty one.
 const COPY_LINES: u16 = 3;
 /// Columns of a stage's name and of its share.
-const NAME_COLUMNS: u16 = 26;
+const NAME_COLUMNS: u16 = 27;
 const SHARE_COLUMNS: u16 = 9;
+/// Widest line of a part of the time: its share stands near its bar.
+const BUDGET_COLUMNS_MAX: u16 = 100;
 /// Columns before a title and its figures: a copy's number.
 const INDENT: usize = 9;
 /// Keys and what they do, each with its rank where not all fit.
@@ -205,6 +207,7 @@ impl View {
 
 /// The parts of the time as bars.
 fn draw_budget(frame: &mut Frame<'_>, area: Rect, copy: &Snapshot) {
+    let area = Rect { width: area.width.min(BUDGET_COLUMNS_MAX), ..area };
     for (row, stage) in area.rows().zip(&copy.budget) {
         let [name, bar, share] = Layout::horizontal([
             Constraint::Length(NAME_COLUMNS),
@@ -275,6 +278,9 @@ mod tests {
             assert!(screen.contains(words), "{words}: {screen}");
         }
         assert!(!screen.contains('\x1b'));
+        let wide = drawn(&view, 200, 24);
+        let share = wide.lines().find_map(|line| line.find("75.0%")).expect("the network's share");
+        assert!(share < usize::from(BUDGET_COLUMNS_MAX) * '\u{2588}'.len_utf8(), "{wide}");
         for (columns, rows) in [(1, 1), (20, 3), (300, 2), (40, 100)] {
             drawn(&view, columns, rows);
         }

@@ -204,16 +204,54 @@ fn a_program_below_the_home_there_is_found() {
     };
     let none = case.run(&mut copy()).expect_code(6);
     assert_eq!(none.stderr.matches("fobs: peer has no program").count(), 1, "{}", none.stderr);
+    assert_eq!(none.stderr.lines().count(), 1, "the shell's own line says nothing more: {}", none.stderr);
     for place in [".local/bin", concat!(".cache/fobs/", env!("CARGO_PKG_VERSION"))] {
         let directory = home.join(place);
         fs::create_dir_all(&directory).expect("a fresh directory");
         symlink(peer_path(), directory.join("fobs")).expect("a link");
         let found = case.run(&mut copy()).expect_success();
         assert!(found.stderr.contains("was found elsewhere"), "{place}: {}", found.stderr);
+        assert!(!found.stderr.contains("not found"), "{place}: {}", found.stderr);
         assert_eq!(hash(&sshd.root.join("copy")), hash(&case.local("file")));
         fs::remove_file(sshd.root.join("copy")).expect("the copy");
         fs::remove_file(directory.join("fobs")).expect("the link");
     }
+}
+
+#[test]
+fn on_one_host_no_program_is_sent() {
+    let case = Case::new("on_one_host_no_program_is_sent");
+    write_random(&case.local("file"), 1000, &mut case.random());
+    let state = case.path("state");
+    let hosts = state.join("fobs/pushed-hosts");
+    for (verb, to) in [("cp", "copy"), ("sync", "copied")] {
+        let copy = |flags: &[&str]| {
+            let mut copy = case.fobs(Side::Client);
+            copy.args([verb, "--timeout", "20"]).args(flags).arg(case.local("file")).arg(case.local(to));
+            copy.env("XDG_STATE_HOME", &state).env("FOBS_PUSH_BINARY", "true");
+            copy
+        };
+        let flags: &[&str] = if verb == "cp" { &["--push-binary"] } else { &[] };
+        for flags in [flags, &[], &[]] {
+            case.run(&mut copy(flags)).expect_success();
+        }
+        assert!(!hosts.exists(), "{verb}: {:?}", fs::read_to_string(&hosts));
+    }
+    // scp makes a file of a host whose colon is forgotten.
+    for verb in ["cp", "sync"] {
+        let mut forgotten = case.fobs(Side::Client);
+        forgotten.current_dir(case.path("")).args([verb]).arg(case.local("file")).arg("ann@host");
+        let told = case.run(&mut forgotten).expect_code(1);
+        assert!(told.stderr.contains("write ann@host:"), "{verb}: {}", told.stderr);
+        assert!(!case.path("ann@host").exists());
+    }
+    // A real host of this name may have been sent one.
+    fs::create_dir_all(state.join("fobs")).expect("a fresh directory");
+    fs::write(&hosts, "localhost\n").expect("a file of ours");
+    let mut copy = case.fobs(Side::Client);
+    copy.args(["cp", "--timeout", "20"]).arg(case.local("file")).arg(case.local("again"));
+    case.run(copy.env("XDG_STATE_HOME", &state)).expect_success();
+    assert_eq!(hash(&case.local("again")), hash(&case.local("file")));
 }
 
 #[test]

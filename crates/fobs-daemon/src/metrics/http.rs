@@ -1,6 +1,6 @@
 //! A few lines of HTTP/1.1: `GET /metrics`, one answer a connection.
 
-use crate::listen::listen;
+use crate::listen::{Purpose, listen};
 use crate::places::{Places, Yields};
 use crate::seats::Seats;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -39,7 +39,7 @@ impl Exporter {
         let failed = |error: io::Error| {
             Error::new(ErrorKind::Socket, format!("cannot serve metrics at {address}: {error}"))
         };
-        let listener = listen(address)?;
+        let listener = listen(address, Purpose::Metrics)?;
         let address = listener.local_addr().map_err(failed)?;
         let ended = Arc::new(AtomicBool::new(false));
         let seen = ended.clone();

@@ -239,3 +239,44 @@ fn an_option_with_another_dash_is_told() {
         );
     }
 }
+
+#[test]
+fn what_is_no_address_of_ours_is_told_by_what_it_is() {
+    for (typed, told) in [
+        ("C:\\Users\\ann\\x", Some("a path of Windows: WSL has it as /mnt/c/Users/ann/x")),
+        ("d:\\", Some("WSL has it as /mnt/d/")),
+        ("c:/x", None),
+        ("./c:\\x", None),
+        ("::1:x", Some("write [::1]:path")),
+        ("::1", Some("write [::1]:path")),
+        ("2001:db8::1:data/x", Some("write [2001:db8::1]:path")),
+        ("2001:db8::1", Some("write [2001:db8::1]:path")),
+        ("ann@2001:db8::1:x", Some("write ann@[2001:db8::1]:path")),
+        ("fe80::1%eth0:x", Some("write [fe80::1%eth0]:path")),
+        ("a::b", Some("rsync's daemon")),
+        ("[::1]:x", None),
+        ("host:12:30:05", None),
+        ("./::1", None),
+        (":1", None),
+    ] {
+        let found = parsed(typed).err().map(|error| error.message);
+        assert_eq!(found.is_some(), told.is_some(), "{typed}: {found:?}");
+        let found = found.unwrap_or_default();
+        assert!(found.contains(told.unwrap_or_default()), "{typed}: {found}");
+    }
+    for (typed, is_password) in [
+        ("ann:secret@host", true),
+        ("ann:secret@host:x", true),
+        ("ann@host", false),
+        ("host:me@x", true),
+        ("host:./me@x", false),
+        ("host:/me@x", false),
+        ("ssh://ann@host/x@y", false),
+    ] {
+        let found = host(OsStr::new(typed)).err().map(|error| error.message);
+        assert_eq!(found.is_some_and(|why| why.contains("a password")), is_password, "{typed}");
+    }
+    for (typed, told) in [("h:{a,b}", true), ("h:{1..3}.tar", true), ("h:{a}", false), ("h:}..{", false)] {
+        assert_eq!(unexpanded(&[typed.into()]).is_some(), told, "{typed}");
+    }
+}

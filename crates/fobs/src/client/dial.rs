@@ -117,7 +117,8 @@ fn greet_over_ssh(
     events: &Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
-    if options.ssh.push == PushBinary::Expected {
+    let push = if ssh::may_be_pushed(options) { options.ssh.push } else { PushBinary::Never };
+    if push == PushBinary::Expected {
         return pushed(remote, options, events, cancel);
     }
     let greet = |session: Result<ssh::SshSession>| greeted(session?, options, events, cancel);
@@ -125,7 +126,7 @@ fn greet_over_ssh(
         Err(error) if error.kind == ErrorKind::RemoteMissing => error,
         tried => return tried,
     };
-    if options.ssh.push == PushBinary::IfMissing {
+    if push == PushBinary::IfMissing {
         return pushed(remote, options, events, cancel);
     }
     if !ssh::may_be_elsewhere(options) {

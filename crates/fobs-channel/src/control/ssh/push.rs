@@ -14,7 +14,7 @@ use super::{Patience, SshProcess, SshSession, Started};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink};
-use fobs_model::options::{Remote, TransferOptions};
+use fobs_model::options::{Remote, ShellGrammar, TransferOptions};
 use fobs_model::text::printable;
 use fobs_sys::{named, without_sigpipe};
 
@@ -48,6 +48,11 @@ const SCRIPT: &str = concat!(
  if [ "$c" -eq 0 ]; then mv -f "$t" "$p" && say ready && exec "$p" server; rm -f "$t"; say home; exit 1; fi;
  rm -f "$t"; say unfit "$c" "$m"; exit 1"#
 );
+
+/// Whether it may be sent: a shell reads a script there. This host itself and a container get words.
+pub fn may_be_pushed(options: &TransferOptions) -> bool {
+    options.ssh.grammar == ShellGrammar::Ssh
+}
 
 /// As [`connect`](super::connect), of a host that may have no program.
 ///

@@ -18,8 +18,11 @@ pub(super) fn described(host: &str, grammar: ShellGrammar) -> String {
     }
 }
 
-/// Bytes of the last words that are kept.
+/// Bytes of the last words that are kept, and of those that are held.
 const KEPT_BYTES_MAX: usize = 4096;
+
+/// What loaders and shells say of a program that exists and cannot run.
+const IS_THERE: &[&str] = &["shared librar", "cannot execute", "bad interpreter"];
 
 /// What is done with the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,19 +31,74 @@ pub(super) enum Keep {
     Last,
 }
 
-/// Passes on what comes, in a thread that ends with the stream; keeps the last of it in `words`.
-pub(super) fn pass_on(mut stderr: ChildStderr, keep: Keep, words: Arc<Mutex<Vec<u8>>>) {
+/// What has come.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    last: Vec<u8>,
+    /// From a line about the program on: probably the shell's, that there is none. Where so, an error or a
+    /// second login says it.
+    held: String,
+    is_released: bool,
+}
+
+impl Words {
+    /// The last of them, where they are kept.
+    pub(super) fn last(&self) -> &[u8] {
+        &self.last
+    }
+
+    /// Shows what is held; from here on nothing is.
+    pub(super) fn release(words: &Mutex<Words>) {
+        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.is_released = true;
+        show(&std::mem::take(&mut words.held));
+    }
+
+    /// Forgets what is held: the program is not there. One that is there and lacks its loader, interpreter or
+    /// a library ends likewise, and the words say why.
+    pub(super) fn forget(words: &Mutex<Words>) {
+        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        if !IS_THERE.iter().any(|said| words.held.contains(said)) {
+            words.held.clear();
+        }
+    }
+
+    /// What of the next words is to be shown now; `program` is what the shell there was to run.
+    fn take(&mut self, text: String, program: &str) -> String {
+        let is_held = !self.is_released && (!self.held.is_empty() || names(&text, program));
+        if !is_held {
+            return text;
+        }
+        self.held.push_str(&text);
+        if self.held.len() > KEPT_BYTES_MAX { std::mem::take(&mut self.held) } else { String::new() }
+    }
+}
+
+/// Whether a text names this program: as a word, and not in the name of a host or user.
+fn names(text: &str, program: &str) -> bool {
+    let program = program.split_whitespace().next().unwrap_or_default();
+    let in_a_name = |letter: char| letter.is_alphanumeric() || "_-./@".contains(letter);
+    text.split(|letter| !in_a_name(letter)).any(|word| word.trim_end_matches('.') == program)
+}
+
+fn show(text: &str) {
+    // Nobody may be there to see it.
+    let _ = fobs_sys::without_sigpipe(|| io::stderr().write_all(text.as_bytes()));
+}
+
+/// Passes on what comes, in a thread that ends with the stream; keeps the last of it in `words`, and holds
+/// what may say that `program` is not there.
+pub(super) fn pass_on(mut stderr: ChildStderr, keep: Keep, program: String, words: Arc<Mutex<Words>>) {
     let read = move || {
         let (mut buffer, mut text) = ([0; 1024], Text::default());
         while let Ok(count @ 1..) = stderr.read(&mut buffer) {
             let shown = text.take(&buffer[..count]);
-            // Nobody may be there to see it.
-            let _ = fobs_sys::without_sigpipe(|| io::stderr().write_all(shown.as_bytes()));
+            let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+            show(&words.take(shown, &program));
             if keep == Keep::Last {
-                let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-                words.extend_from_slice(&buffer[..count]);
-                let excess = words.len().saturating_sub(KEPT_BYTES_MAX);
-                words.drain(..excess);
+                words.last.extend_from_slice(&buffer[..count]);
+                let excess = words.last.len().saturating_sub(KEPT_BYTES_MAX);
+                words.last.drain(..excess);
             }
         }
     };
@@ -92,5 +150,48 @@ mod tests {
             assert_eq!(pieces, whole, "{size}");
         }
         assert_eq!(Text::default().take(b"a\xffb"), "a\\xffb");
+    }
+
+    #[test]
+    fn words_about_the_program_wait_until_it_speaks() {
+        for line in [
+            "bash: line 1: fobs: command not found\n",
+            "sh: 1: fobs: not found\n",
+            "zsh:1: command not found: fobs\n",
+            "fobs: Command not found.\n",
+            "fish: Unknown command: fobs\nfish: \nfobs server\n^~~^\n",
+        ] {
+            let words = Mutex::new(Words::default());
+            let take = |text: &str| words.lock().unwrap().take(text.to_owned(), "fobs");
+            assert_eq!(take("Welcome\n"), "Welcome\n");
+            assert_eq!(take(line), "", "{line}");
+            assert_eq!(take("bye\n"), "");
+            Words::forget(&words);
+            assert_eq!(take("more\n"), "more\n");
+            assert_eq!(take(line), "");
+            Words::release(&words);
+            assert_eq!(take(line), line);
+        }
+        for (program, lacking) in [
+            ("fobs", "fobs: error while loading shared libraries: libm.so.6: cannot open\n"),
+            ("./fobs", "bash: line 1: ./fobs: cannot execute: required file not found\n"),
+        ] {
+            let words = Mutex::new(Words::default());
+            assert_eq!(words.lock().unwrap().take(lacking.to_owned(), program), "");
+            Words::forget(&words);
+            assert_eq!(words.into_inner().unwrap().held, lacking);
+        }
+        let mut words = Words::default();
+        for line in [
+            "fobs@far: Permission denied (publickey).\n",
+            "Warning: Permanently added 'fobs.example.org' (ED25519) to the list of known hosts.\n",
+            "ssh: connect to host fobs-1 port 22: Connection refused\n",
+            "Permission denied, please try again.\n",
+        ] {
+            assert_eq!(words.take(line.to_owned(), "fobs"), line);
+        }
+        let path = "/opt/fobs --x";
+        assert_eq!(words.take("bash: line 1: /opt/fobs: No such file or directory\n".into(), path), "");
+        assert!(words.take("y".repeat(KEPT_BYTES_MAX), path).ends_with('y'), "it is bounded");
     }
 }

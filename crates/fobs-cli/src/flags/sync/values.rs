@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use fobs::AccountMap;
 use fobs::options::Carrier;
 use fobs::options::flag::{Flag, Names, RSYNC, SYNC, Side, Takes};
-use fobs::options::sync::{BasisUse, Delta, SYNC2};
+use fobs::options::sync::{BasisUse, DELTA, Delta, SYNC2};
 
 use super::RuleOption;
 use crate::flags::words::remote_shell;
@@ -119,7 +119,9 @@ pub const VALUES: &[Row] = &[
         Takes::Words(Names::File, |it, old| it.sync.choices.basis = Some(old.into_vec())),
     )
     .help("An earlier version of the source, on its host, that the destination has too: what differs is sent")
-    .on(&[SYNC.of_one_run()]),
+    .on(&[SYNC.of_one_run()])
+    .side(Side::Sender)
+    .feature(DELTA),
     Row::new("max-delete", "N", Takes::Number(0, u64::MAX, |it, most| it.sync.max_delete = Some(most)))
         .help("Delete at most N files; further ones are left, exit code 25")
         .on(ONE_RUN),

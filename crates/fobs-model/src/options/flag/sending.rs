@@ -10,7 +10,8 @@ type Row = Flag<TransferOptions>;
 /// How data travels.
 pub const SENDING: &[Row] = &[
     Row::new("cc", "CC", Takes::OneOf(controllers, |it, name| {
-        it.congestion_control = name.parse().map_err(|_| "give a controller that fobs knows".to_owned())?;
+        let all = || controllers().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        it.congestion_control = name.parse().map_err(|_| format!("give one of {}", all()))?;
         Ok(())
     }))
     .help("Congestion control algorithm")
