@@ -85,7 +85,7 @@ impl Memory {
     /// The rate to start with after a train that found `estimate`.
     pub(crate) fn start(&self, estimate: Rate, p: &Params) -> Rate {
         let (rate, found) = (self.rate(), estimate.scaled(1.0 - p.noise));
-        let near = rate.scaled(1.0 / p.ramp_gain)..=rate.scaled(p.ramp_gain);
+        let near = rate.scaled(1.0 / p.believed_ratio)..=rate.scaled(p.believed_ratio);
         match &self.jump {
             Some(jump) if estimate >= jump.rate && near.contains(&estimate) => rate.scaled(1.0 - p.noise),
             // A path that nothing confirms, a faster or a slower one, or a train that was distorted worse,
@@ -96,7 +96,7 @@ impl Memory {
 
     /// The rate to go on with where the jump arrived as it was sent, although the train had found less.
     pub(crate) fn arrived(&self, p: &Params) -> Rate {
-        self.rate().scaled(p.withheld_max)
+        self.rate().scaled(p.recalled_share)
     }
 
     fn rate(&self) -> Rate {

@@ -18,8 +18,6 @@ pub(super) const TREND_POINTS: usize = 4;
 pub(super) const PERSIST_ROUNDS: usize = 10;
 /// Phases of a cycle of `persist`, a round trip each (the same draft, section 4.3.4.2).
 pub(super) const PERSIST_CYCLE: usize = 8;
-/// Rounds of the ramp with less than its full gain.
-pub(super) const RAMP_ROUNDS: usize = 3;
 /// Names that an error proposes at most.
 const PROPOSALS_MAX: usize = 3;
 

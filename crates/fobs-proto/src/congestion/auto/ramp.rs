@@ -6,7 +6,6 @@ use super::Auto;
 use super::detect::ResumedPhase;
 use super::findings::Relapse;
 use super::model::QueueLevel;
-use super::params::RAMP_ROUNDS;
 use super::state::{Progress, Ramp, RampOrigin, Stage, State, Why};
 use crate::{Rate, Timestamp};
 
@@ -81,7 +80,7 @@ impl Auto {
                 }
                 self.model.capacity = arrives;
                 // What the train found may be all noise.
-                let step = if self.train_is_noise(ramp) { RAMP_ROUNDS } else { ramp.step };
+                let step = if self.train_is_noise(ramp) { 3 } else { ramp.step };
                 let gain = self.model.params.ramp_gain(step);
                 self.transition(now, State::ramp(now, step + 1), Why::Delivered, gain);
             }
@@ -92,7 +91,7 @@ impl Auto {
                 self.model.capacity = newest;
                 // What others leave of the path at the moment may be less than it carries, but hardly less
                 // than half.
-                let most = newest.scaled(self.model.params.ramp_gain);
+                let most = newest.scaled(self.model.params.ramp_proven);
                 self.model.proven = self.model.proven.min(most).max(newest);
                 self.enter_drain(now, Why::NotDelivered);
             }

@@ -17,7 +17,7 @@ impl Auto {
         if !whole || self.claims.priority == Priority::Scavenger {
             return;
         }
-        let share = self.model.params.withheld_max;
+        let share = self.model.params.jump_share;
         let Some((rate, window)) = self.memory.jump(share, self.claims.ceiling) else { return };
         // Of the train's size or less, as on a short path, it is not worth a wait less.
         if window > self.window {
@@ -43,7 +43,10 @@ impl Auto {
         let first_ack = *train.first_ack.get_or_insert(ack.now);
         let waited = ack.now - first_ack >= self.model.latest_rtt.max(self.model.params.measure_min);
         if let Some(sample) = ack.rate.filter(|sample| sample.packets >= self.model.params.few_packets) {
-            train.steepest = train.steepest.max(Some(sample.rate));
+            // Stamps make a short slope look steeper than it is.
+            let bytes = sample.rate.bytes_in(sample.span);
+            train.steepest =
+                train.steepest.max(Rate::of(bytes, sample.span + self.model.params.train_stamps));
         }
         let steepest = train.steepest;
         let Some(rate) = self.estimate_train(ack, waited, steepest) else { return };
@@ -62,7 +65,7 @@ impl Auto {
         let complete = waited || passed || acked >= p.train_packets || ack.bytes_in_flight == 0;
         let sample = slope.filter(|s| {
             let slow = s.packets >= p.few_packets && s.span >= p.train_slow_span;
-            complete || slow
+            complete || slow || s.packets >= p.train_packets_min
         });
         // Where a short queue dropped some of the train, the slope over all that has arrived since spans the
         // gap as well, or the round trip until it was sent again: what arrived together counts.

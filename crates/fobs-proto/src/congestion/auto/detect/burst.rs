@@ -81,7 +81,7 @@ pub(crate) struct BurstDetector {
 
 impl BurstDetector {
     pub(crate) fn finding(&self, p: &Params) -> Bursts {
-        let early = |rose: Timestamp| self.began.is_some_and(|began| rose - began <= p.passed_max);
+        let early = |rose: Timestamp| self.began.is_some_and(|began| rose - began <= p.first_span);
         if self.passed.len() >= p.passed_count {
             Bursts::Expected
         } else if self.rose.is_some_and(early) {

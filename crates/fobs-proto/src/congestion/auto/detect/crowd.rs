@@ -79,7 +79,7 @@ impl CrowdDetector {
         spell.last = ack.now;
         spell.peak = spell.peak.max(queue);
         ack.now - spell.since >= p.crowd_rounds * ack.latest_rtt
-            && spell.yielded >= p.gone_queue * spell.peak.as_secs_f64()
+            && spell.yielded >= p.crowd_yielded * spell.peak.as_secs_f64()
     }
 }
 

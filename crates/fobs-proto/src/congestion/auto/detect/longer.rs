@@ -39,14 +39,14 @@ impl LongerDetector {
             return None;
         };
         let goes_on = self.spell.filter(|spell| {
-            spell.queue.abs_diff(queue) <= queue.mul_f64(p.noise)
+            spell.queue.abs_diff(queue) <= queue.mul_f64(p.longer_still)
                 && arrived <= spell.pacing.scaled(1.0 + p.noise)
         });
         let spell = match goes_on {
             Some(spell) => Spell { phases: spell.phases + 1, pacing, ..spell },
             None => Spell { queue, phases: 0, pacing },
         };
-        let is_longer = spell.phases >= p.in_a_row;
+        let is_longer = spell.phases >= p.longer_phases;
         self.spell = (!is_longer).then_some(spell);
         is_longer.then_some(Longer)
     }

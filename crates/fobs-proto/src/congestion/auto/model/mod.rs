@@ -125,7 +125,7 @@ impl Model {
         self.noise.on_delay(self.delay());
         // Where noise could hide or feign a queue, few acks are not enough.
         let noise = self.noise_bound();
-        let acks = if noise > idle / 2 { p.queue_acks() } else { 1 };
+        let acks = if noise > idle / 2 { p.queue_acks } else { 1 };
         let window = Window { length: window, acks, longest: self.min_rtt };
         self.queue.on_delay(ack.now, self.delay(), window, idle + noise);
         self.losses.on_acked(ack.acked_bytes as f64 / self.packet_len as f64);
@@ -161,7 +161,7 @@ impl Model {
     /// The least window of the delivery rate: as many acks as show a queue must come in it.
     pub(crate) fn noise_window(&self) -> Duration {
         let p = &self.params;
-        self.noise.of(p.noise_deviations * f64::from(p.queue_acks()))
+        self.noise.of(p.noise_deviations * f64::from(p.queue_acks))
     }
 
     /// The newest delay in the queue: what is no longer on the way there is a queue of acks, and what is only

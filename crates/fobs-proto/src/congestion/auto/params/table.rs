@@ -3,7 +3,7 @@
 //! "Measured" means in the simulator, on the scenes of `crates/fobs-sim/tests` and on the grids and paths of
 //! its `golden/auto-*.txt` and `golden/paths*.txt`; docs/controllers.md has the figures.
 
-use super::{Field, PERSIST_CYCLE, ParamError, RAMP_ROUNDS, unknown};
+use super::{Field, PERSIST_CYCLE, ParamError, unknown};
 use crate::Rate;
 use std::time::Duration;
 
@@ -67,25 +67,23 @@ macro_rules! params {
 params! {
     // Phases.
 
-    /// What happens as often in a row is no chance: phases with unexplained loss, phases that yield and
-    /// shorten no delay, resumptions that end in self-induced queueing. Fewer: a burst of others passes for
-    /// it; more: eight flows at 200 ms repeat 15% of their packets instead of 6.
-    in_a_row: u32 = 2, "times", 1..=1000;
     /// Error of a measured rate: stamps make a train or a window look this much faster or slower. Lower:
     /// noise ends ramps; higher: ramps go on into the queue.
     noise: f64 = 0.05, "share", 0.0..=0.5;
     /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue; higher:
     /// queues grow longer.
     noise_deviations: f64 = 1.5, "deviations", 0.0..=20.0;
+    /// Acks over which a queue must stand where delays are noisy, at most for a round trip. The window of the
+    /// delivery rate spans the noise of as many.
+    queue_acks: u32 = 8, "acks", 1..=1000;
     /// Standard deviations that chance explains, of lost packets and of a delay above no queue. Lower: chance
     /// reads as congestion; higher: the queue of others reads as noise.
     sigmas: f64 = 3.0, "sigmas", 0.0..=100.0;
     /// Packets from which on a slope, a trend or a loss says something. Fewer: chance decides; more: slow
     /// paths are known late.
     few_packets: u64 = 4, "packets", 1..=1000;
-    /// The most of its rate that a flow withholds to see what follows: in a drain, in the test of a
-    /// competition, of a remembered rate (what RFC 9959 allows), and after silence. Larger: more idle link;
-    /// where it is a remembered rate, more loss on a changed path.
+    /// The most of its rate that a flow withholds to see what follows: in a drain, and in the test of a
+    /// competition. Larger: more idle link.
     withheld_max: f64 = 0.5, "share", 0.05..=0.95;
     /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides;
     /// longer: short paths are slow.
@@ -101,23 +99,44 @@ params! {
     /// Packets of the first train. 64 of 1200 bytes last 0.6 ms at 1 Gbit/s, long against 0.1 ms of stamp
     /// jitter, and 60 ms at 10 Mbit/s. More: a queue on slow paths; fewer: wrong estimates on fast ones.
     train_packets: u64 = crate::recovery::FIRST_TRAIN_PACKETS, "packets", 8..=1024;
+    /// Packets of the train after whose arrival the estimate is used.
+    train_packets_min: u64 = 48, "packets", 2..=1024;
     /// Span that no stall of a busy host explains (15 ms seen in the laboratory). Shorter: stalls pass for
     /// slow paths.
     train_slow_span: Duration = ms(30), "ms", 1..=1000;
+    /// Error of the span between two stamps: two wake-ups of 0.1 ms. Larger: starts below the path's rate
+    /// where a train lost most of its packets.
+    train_stamps: Duration = Duration::from_micros(200), "ms", 0..=100;
     /// Fastest rate that stamps resolve, and the assumption where the train arrived as one. Higher: ramps
     /// overshoot on short paths.
     train_fastest: Rate = Rate::bits_per_second(1_000_000_000), "Mbit/s", 1..=100_000;
 
     // A remembered path.
 
+    /// Share of the remembered rate to go on with where half of it arrived as it was sent: others may use the
+    /// path now.
+    recalled_share: f64 = 0.75, "share", 0.0..=1.0;
+    /// Share of the remembered rate of the jump: the most that careful resume allows (RFC 9959). Higher:
+    /// more loss on a changed path.
+    jump_share: f64 = 0.5, "share", 0.05..=1.0;
+    /// Largest ratio of the train's estimate and the remembered rate at which memory is preferred: hosts
+    /// that send and receive at once distort trains both ways (three traced trains: below 0.8 and 1.35
+    /// times the link's rate, docs/experiments/history.md).
+    believed_ratio: f64 = 1.4, "ratio", 1.0..=10.0;
 
     // Ramp.
 
-    /// Gain of the ramp's fourth round and later ones that found all delivered; of the rounds before it half
-    /// of the excess each, because the estimate may be nearly right. It bounds the distance of two figures of
-    /// one rate: the train's from the remembered one, the believed capacity from the delivery rate that ended
-    /// the ramp, because hosts distort trains. Higher: larger queues at the end of the ramp.
-    ramp_gain: f64 = 2.0, "ratio", 1.0..=4.0;
+    /// Gain of the ramp's first round that found all delivered: small, the estimate may be nearly right.
+    ramp_gain_1: f64 = 1.10, "ratio", 1.0..=4.0;
+    /// Gain of the second round.
+    ramp_gain_2: f64 = 1.25, "ratio", 1.0..=4.0;
+    /// Gain of the third round: a stall may have made the train look many times slower than the path.
+    ramp_gain_3: f64 = 1.5, "ratio", 1.0..=4.0;
+    /// Gain of all further rounds. Higher: larger queues at the end of the ramp.
+    ramp_gain_4: f64 = 2.0, "ratio", 1.0..=4.0;
+    /// Largest ratio of the believed capacity to the delivery rate that ended the ramp: hosts make trains
+    /// look faster.
+    ramp_proven: f64 = 2.0, "ratio", 1.0..=20.0;
 
     // The target of the standing queue.
 
@@ -169,6 +188,8 @@ params! {
     /// CUBIC on long paths: 1.5 leaves 0.1% of the link at 1 Gbit/s and 65 ms, 2 leaves 29%
     /// (docs/experiments/cross-traffic.md).
     window_gain: f64 = 2.0, "BDP", 1.0..=10.0;
+    /// Window while bursts of cross traffic may come: they cost what is in flight in excess of the BDP.
+    window_gain_bursts: f64 = 1.1, "BDP", 1.0..=10.0;
 
     // Drain.
 
@@ -183,6 +204,8 @@ params! {
     /// Queue drained then, as a multiple of that fall. Eight flows at 100 Mbit/s and 200 ms: Jain index
     /// 0.88 with 1, 0.95 with 2.
     deeper: f64 = 2.0, "ratio", 0.0..=10.0;
+    /// Phases in a row with unexplained loss that call for a drain, to learn whose loss it is.
+    drain_after: u32 = 2, "phases", 1..=100;
     /// Delivery behind a standing queue below this share of what it was: another flow has joined.
     joined_share: f64 = 0.85, "share", 0.1..=1.0;
     /// Phases since the last drain before such a join counts. Fewer: one drain per join and flow is not
@@ -194,6 +217,10 @@ params! {
     /// Share of the best recent delivery to resume at. With bursts that take the link half of the time 77%
     /// of the rest is used, 32% without.
     resume_share: f64 = 0.9, "share", 0.0..=1.0;
+    /// Consecutive resumptions that end in self-induced queueing before the remembered rate is discarded.
+    /// 1: bursts leave 70% instead of 73; never: eight flows at 200 ms repeat 15% of their packets instead
+    /// of 6.
+    relapses: u32 = 2, "phases", 1..=100;
     /// Time for which the base delay and the capacity to compete with are remembered, at least: longer than
     /// CUBIC's 15 s from loss to loss, in which its queue only grows.
     filled_span: Duration = ms(30_000), "ms", 100..=600_000;
@@ -204,9 +231,10 @@ params! {
     chance_share: f64 = 1.25, "ratio", 1.0..=10.0;
     /// Most loss that counts as the path's own: paths with 5% exist. Higher: congestion loss is compensated.
     loss_share_max: f64 = 0.10, "share", 0.0..=0.5;
-    /// Share of a round trip's packets lost that needs no statistics, where as much less arrives than was
-    /// sent: no usable path loses a third at random.
+    /// Share of a round trip's packets lost that needs no statistics: no usable path loses a third at random.
     collapse_share: f64 = 1.0 / 3.0, "share", 0.01..=1.0;
+    /// Delivery below this share of the sending rate that confirms a collapse: the path has changed.
+    collapse_delivered: f64 = 0.7, "share", 0.0..=1.0;
 
     // Bursts of cross traffic.
 
@@ -222,6 +250,9 @@ params! {
     passed_count: usize = 3, "queues", 1..=100;
     /// A queue that stands for longer does not pass.
     passed_max: Duration = ms(1000), "ms", 1..=600_000;
+    /// Time after the ramp in which one steep queue is enough. 128 MB at 1 Gbit/s waste 7.7% instead of
+    /// 11.2 (docs/experiments/cross-traffic.md).
+    first_span: Duration = ms(1000), "ms", 0..=600_000;
 
     // Crowd: a queue that others hold.
 
@@ -233,6 +264,8 @@ params! {
     long_queue: u32 = 2, "targets", 1..=100;
     /// Round trips for which it must stay so, and until a competition tests whose it is.
     crowd_rounds: u32 = 4, "RTT", 1..=1000;
+    /// Multiple of its peak that was yielded meanwhile: a self-induced queue is gone after one.
+    crowd_yielded: f64 = 1.5, "ratio", 0.1..=100.0;
     /// Largest queue, in short queues, that counts as drained. Flows that fill queues never let it drain.
     gone_queue: f64 = 1.5, "queues", 0.1..=10.0;
     /// Drain cycles in which it was not gone: all `auto` flows drain once in each.
@@ -255,31 +288,26 @@ params! {
     /// Share of the queue left after a test below which it was self-induced; 0.4 is left with half of the
     /// link in our hands.
     test_left: f64 = 0.3, "share", 0.0..=1.0;
+    /// How far the delay may move over phases that yield to it, and still be the path's: stamps and bursts
+    /// move it by less, CUBIC's queue by more but for its plateau.
+    longer_still: f64 = 0.01, "share", 0.0..=1.0;
+    /// Phases in a row after the first.
+    longer_phases: u32 = 2, "phases", 1..=1000;
+    /// Gain of the probing round trip of `persist`, of which the next takes half back; BBR's is 1.25. More:
+    /// two such flows lose a fifth of their packets on one BDP.
+    persist_up: f64 = 1.1, "ratio", 1.0..=2.0;
     /// Window of `persist` in bandwidth-delay products.
     persist_window: f64 = 1.25, "BDP", 1.0..=10.0;
 }
 
 impl Params {
-    /// Acks over which a queue must stand where delays are noisy, at most for a round trip: as many as make
-    /// a queue of packets. The window of the delivery rate spans the noise of as many.
-    pub(crate) fn queue_acks(&self) -> u32 {
-        self.queue_packets as u32
-    }
-
-    /// Window in bandwidth-delay products while bursts of cross traffic may come: the product of a rate and
-    /// a time, each with its error. What is in flight in excess of it they cost.
-    pub(crate) fn window_gain_bursts(&self) -> f64 {
-        (1.0 + self.noise).powi(2)
-    }
-
     /// Gain of the ramp's `step`th round (0 for the first) that found the path willing.
     pub(crate) fn ramp_gain(&self, step: usize) -> f64 {
-        1.0 + (self.ramp_gain - 1.0) / f64::from(1 << (RAMP_ROUNDS - step.min(RAMP_ROUNDS)))
+        [self.ramp_gain_1, self.ramp_gain_2, self.ramp_gain_3, self.ramp_gain_4][step.min(3)]
     }
 
     /// Gains of a cycle of `persist`.
     pub(crate) fn persist_cycle(&self) -> [f64; PERSIST_CYCLE] {
-        // BBR's quarter up and down costs two such flows a fifth of their packets on one BDP.
-        [1.0 + 2.0 * self.noise, 1.0 - self.noise, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        [self.persist_up, 1.0 - (self.persist_up - 1.0) / 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     }
 }
