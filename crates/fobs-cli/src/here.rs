@@ -19,12 +19,9 @@ const FOLLOWING: &str = "exec \"$0\" server --insecure-links";
 /// Makes a destination on this host one that a second program serves.
 ///
 /// # Errors
-/// `Usage` for a host whose colon is missing; this program or the current directory cannot be found.
+/// This program or the current directory cannot be found.
 pub fn served(destination: &mut Location, options: &mut TransferOptions, links: LinkOwners) -> Result<()> {
     let Location::Local(path) = destination else { return Ok(()) };
-    if let Some(why) = forgotten_colon(path) {
-        return Err(Error::new(ErrorKind::Usage, why));
-    }
     let program = std::env::current_exe().map_err(|error| lost("this program", &error))?;
     let path = absolute(path)?;
     let script = match links {
@@ -48,9 +45,10 @@ pub fn served(destination: &mut Location, options: &mut TransferOptions, links: 
     Ok(())
 }
 
-/// What to write where nothing is on another host and the destination looks like one: scp makes a file of
-/// that name.
-fn forgotten_colon(path: &Path) -> Option<String> {
+/// What to write where nothing is on another host and the destination of a copy looks like one: scp makes a
+/// file of that name. A sync makes it too, as rsync does: lines that people have rely on it.
+pub fn forgotten_colon(destination: &Location) -> Option<String> {
+    let Location::Local(path) = destination else { return None };
     let name = path.as_os_str().as_bytes();
     let (user, host) = name.split_at_checked(name.iter().position(|&byte| byte == b'@')?)?;
     let is_host = !user.is_empty() && host.len() > 1 && !name.contains(&b'/');
@@ -92,7 +90,7 @@ mod tests {
             ("ann@", false),
             ("host", false),
         ] {
-            let told = forgotten_colon(Path::new(name));
+            let told = forgotten_colon(&Location::Local(name.into()));
             assert_eq!(told.is_some(), is_told, "{name}: {told:?}");
         }
     }

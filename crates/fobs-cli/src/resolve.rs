@@ -40,6 +40,9 @@ pub fn copy(args: &CpArgs) -> Result<Copy> {
     let sources = sources.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
     let mut destination = location::parse(destination)?;
     if sources.iter().chain([&destination]).all(|place| matches!(place, Location::Local(_))) {
+        if let Some(why) = here::forgotten_colon(&destination) {
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
         let mut options = transfer(&args.chosen)?;
         here::served(&mut destination, &mut options, LinkOwners::Trusted)?;
         return Ok(Copy { sources, destination, options });

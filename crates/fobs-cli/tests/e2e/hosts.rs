@@ -237,13 +237,17 @@ fn on_one_host_no_program_is_sent() {
         }
         assert!(!hosts.exists(), "{verb}: {:?}", fs::read_to_string(&hosts));
     }
-    // scp makes a file of a host whose colon is forgotten.
-    for verb in ["cp", "sync"] {
+    // scp makes a file of a host whose colon is forgotten; rsync does too, and lines for rsync mean it.
+    for (verb, code) in [("cp", 1), ("sync", 0)] {
         let mut forgotten = case.fobs(Side::Client);
-        forgotten.current_dir(case.path("")).args([verb]).arg(case.local("file")).arg("ann@host");
-        let told = case.run(&mut forgotten).expect_code(1);
-        assert!(told.stderr.contains("write ann@host:"), "{verb}: {}", told.stderr);
-        assert!(!case.path("ann@host").exists());
+        forgotten.current_dir(case.path("")).args([verb]).arg(case.local("file")).arg("daily@2026-11-27");
+        let told = case.run(&mut forgotten).expect_code(code);
+        let is_made = case.path("daily@2026-11-27").exists();
+        assert_eq!(
+            (is_made, told.stderr.contains("write daily@2026-11-27:")),
+            (code == 0, code == 1),
+            "{verb}"
+        );
     }
     // A real host of this name may have been sent one.
     fs::create_dir_all(state.join("fobs")).expect("a fresh directory");
