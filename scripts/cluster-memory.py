@@ -25,7 +25,7 @@ _EACH = 1000
 
 
 def rows(count: int, percent: int) -> Iterator[Found]:
-    """A tree of so many files in order, of each hundred so many."""
+    """A tree of this number of files in order, some of each hundred."""
     for number in range(count):
         directory, at = divmod(number, _EACH)
         above = f"experiment-{directory // 100:06}/run-{directory:08}"

@@ -53,7 +53,7 @@ def test_a_stream_goes_on_after_any_name_in_another_process(kind: str, served: S
             assert left == expected[expected.index(after) + 1 :], after
 
 
-def test_batches_are_the_whole_whoever_reads_them(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_the_whole_at_any_reader(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     from fobs.cluster import _ordered
 
     make_any(served.root)
@@ -207,7 +207,7 @@ def test_the_root_of_the_spool_is_that_of_the_protocol() -> None:
 
 
 def peaks(count: int) -> Iterator[int]:
-    """Peak memory of a caller with so many files, MiB, in a process of its own."""
+    """Peak memory of a caller with this number of files, MiB, in a process of its own."""
     made = subprocess.run(
         [sys.executable, SCRIPT, "--files", str(count)], check=True, capture_output=True, text=True
     )

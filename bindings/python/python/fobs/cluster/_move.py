@@ -125,7 +125,7 @@ def take_destination(node: Node, at: str, owner: str) -> None:
 
 
 def keep_destination(node: Node, at: str, owner: str, wait: float) -> None:
-    """Looks once more, after so many seconds, whether it is still taken."""
+    """Looks once more, after these seconds, whether it is still taken."""
     with access_to(node, at) as access:
         confirm_lock(access, owner, wait)
 

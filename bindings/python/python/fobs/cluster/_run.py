@@ -382,7 +382,7 @@ class Run:
                 continue
 
     def _stop_beats(self) -> None:
-        """A beat that is under way writes into what is to be removed."""
+        """Waits for a beat that has begun: it writes into what is to be removed."""
         self.stop.set()
         self.beats.join(BEAT_EVERY * 2)
 
