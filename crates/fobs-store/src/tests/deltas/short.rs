@@ -94,19 +94,7 @@ fn a_short_file_is_made_of_that_of_link_dest() {
     fs::create_dir_all(world.to("")).expect("our own place");
     fs::create_dir_all(world.to("../yesterday")).expect("our own place");
     fs::write(world.to("../yesterday/f"), lines(1, 9000, &[])).expect("a file");
-    let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
-    let delta = run(
-        &world,
-        Play {
-            alter: |options| options.link_dest = vec![b"../yesterday".to_vec()],
-            key,
-            terms,
-            data_max: 1 << 20,
-            earlier: None,
-            chunks: usize::MAX,
-            between: &mut between,
-        },
-    );
+    let delta = altered(&world, |options| options.link_dest = vec![b"../yesterday".to_vec()]);
     expect_equal(&world);
     assert!(delta.listed == 1 && delta.matched > 7000, "{delta:?}");
 }
