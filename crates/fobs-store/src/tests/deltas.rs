@@ -59,20 +59,12 @@ struct Delta {
 }
 
 fn play(world: &World, key: NameKey) -> Delta {
-    play_with(world, key, |_| ())
-}
-
-/// With other options.
-fn altered(world: &World, alter: fn(&mut SyncOptions)) -> Delta {
-    play_with(world, NameKey::new([1; 32]), alter)
-}
-
-fn play_with(world: &World, key: NameKey, alter: fn(&mut SyncOptions)) -> Delta {
-    let (terms, mut between) = (Terms::default(), |_| ());
+    let mut between = |_| ();
+    let terms = Terms::default();
     run(
         world,
         Play {
-            alter,
+            alter: |_| (),
             key,
             terms,
             data_max: 1 << 20,

@@ -15,6 +15,22 @@ fn world_with(name: &str, new: &[u8], at: &str, old: &[u8]) -> World {
     world
 }
 
+pub(super) fn altered(world: &World, alter: fn(&mut SyncOptions)) -> Delta {
+    let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
+    run(
+        world,
+        Play {
+            alter,
+            key,
+            terms,
+            data_max: 1 << 20,
+            earlier: None,
+            chunks: usize::MAX,
+            between: &mut between,
+        },
+    )
+}
+
 #[test]
 fn a_changed_file_is_made_of_that_of_link_dest() {
     let old = content(LEN, 1);

@@ -1,5 +1,6 @@
 //! Deltas of short files: many at once, none of which costs more than it saves.
 
+use super::elsewhere::altered;
 use super::*;
 use crate::delta::is_worth_listing;
 
