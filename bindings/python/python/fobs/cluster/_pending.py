@@ -9,7 +9,7 @@ from ._shards import Shard
 
 
 class Pending:
-    """So many shards, of which few are in memory."""
+    """The shards that no worker has yet. Their number is known; only the first few are in memory."""
 
     def __init__(self, shards: Iterator[Shard], count: int) -> None:
         self._left, self._count = shards, count

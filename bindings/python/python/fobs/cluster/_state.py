@@ -66,7 +66,7 @@ CLEARINGS_MAX = 5
 def confirm_lock(
     access: Access, owner: str, wait: float, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Looks after ``wait`` seconds who has the destination."""
+    """Waits ``wait`` seconds, then raises if another transfer holds the lock of the destination."""
     sleep(wait)
     now = _read_lock(access)
     if now is not None and now["owner"] != owner:

@@ -216,7 +216,7 @@ class Survey:
 
 
 class _Asking:
-    """A stream of rows of one side: where it stands, and who has the place."""
+    """Reads the rows of one side as a stream, and knows the last row and the worker that listed it."""
 
     def __init__(self, workers: Workers, may_miss: bool) -> None:
         self.workers, self.may_miss = workers, may_miss
