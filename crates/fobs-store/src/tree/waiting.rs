@@ -2,6 +2,7 @@
 //! lies in a directory of its own beside its place.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::fs::fstat;
 
@@ -24,7 +25,9 @@ pub(super) struct Waiting {
     /// Whether complete files wait there for the end, too.
     delays: bool,
     /// Places and paths of those that do.
-    files: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
+    files: RefCell<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// Their names, where one directory has them all.
+    names: RefCell<BTreeSet<Vec<u8>>>,
     kept: RefCell<Charge>,
 }
 
@@ -52,7 +55,8 @@ impl Waiting {
             }
         };
         let kept = RefCell::new(budget.charge(Keeps::Links));
-        Some(Waiting { home, delays: sync.delay_updates, files: RefCell::default(), kept })
+        let (files, names) = (RefCell::default(), RefCell::default());
+        Some(Waiting { home, delays: sync.delay_updates, files, names, kept })
     }
 
     /// The directory for files of another one, if there is one that nobody else may write in.
@@ -106,19 +110,25 @@ impl Waiting {
             && device(directory).is_ok_and(|there| device(parent) == Ok(there))
     }
 
-    /// Whether a file of this name waits, of whichever directory.
+    /// Whether a file of this name waits in the one directory for all.
     fn has_one_of(&self, name: &[u8]) -> bool {
-        self.files.borrow().iter().any(|(place, _)| path::split(place).1 == name)
+        self.names.borrow().contains(name)
     }
 
     /// Takes note of a file; false where there is no room for that.
     fn add(&self, place: &[u8], path: &[u8]) -> bool {
-        let (mut files, mut kept) = (self.files.borrow_mut(), self.kept.borrow_mut());
-        let has_room = kept.grow(COST + place.len() + path.len()).is_ok();
-        if has_room {
-            files.push((place.to_vec(), path.to_vec()));
+        let name = match self.home {
+            Home::InEach(_) => &b""[..],
+            Home::Of(_) => path::split(place).1,
+        };
+        if self.kept.borrow_mut().grow(COST + place.len() + path.len() + name.len()).is_err() {
+            return false;
         }
-        has_room
+        self.files.borrow_mut().insert(place.to_vec(), path.to_vec());
+        if !name.is_empty() {
+            self.names.borrow_mut().insert(name.to_vec());
+        }
+        true
     }
 }
 
@@ -147,7 +157,7 @@ impl Tree {
     /// A file has its name: what an earlier run left of it goes.
     pub(super) fn clear_partial(&self, directory: &OwnedFd, name: Component<'_>) {
         let Some(waiting) = &self.waiting else { return };
-        if matches!(waiting.home, Home::Of(_)) && waiting.has_one_of(name.as_bytes()) {
+        if waiting.has_one_of(name.as_bytes()) {
             // Another directory's file of this name, which is complete.
             return;
         }
@@ -160,7 +170,7 @@ impl Tree {
 
     /// Holds a file that waits for its name.
     pub(super) fn waiting_at(&mut self, place: &[u8]) -> Option<OwnedFd> {
-        let is_one = |waiting: &Waiting| waiting.files.borrow().iter().any(|(at, _)| at == place);
+        let is_one = |waiting: &Waiting| waiting.files.borrow().contains_key(place);
         if !self.waiting.as_ref().is_some_and(is_one) {
             return None;
         }
@@ -210,7 +220,7 @@ impl Tree {
     /// Gives all files that wait their names, one directory after the other; what fails is told.
     pub(crate) fn put_in_place(&mut self, failed: &mut dyn FnMut(&[u8], String)) {
         let Some(waiting) = self.waiting.take() else { return };
-        let mut files = waiting.files.take();
+        let mut files: Vec<_> = waiting.files.take().into_iter().collect();
         let parent_of = |place: &[u8]| path::split(place).0.len();
         files.sort_unstable_by(|(one, _), (other, _)| {
             let parts = |place: &[u8]| (place[..parent_of(place)].to_vec(), place.to_vec());
