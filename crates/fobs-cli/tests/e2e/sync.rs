@@ -15,7 +15,9 @@ use super::files::Random;
 use super::net::Side;
 use super::remote::{Carrier, Direction, Route};
 use super::sync_deltas::{Version, plant};
-use super::sync_trees::{Abilities, Entry, FileKind, LONG_AGO, change_tree, listing, make_tree, pick};
+use super::sync_trees::{
+    Abilities, Entry, FileKind, LONG_AGO, change_tree, just_now, listing, make_tree, pick,
+};
 
 /// Seeds of an ordinary run, and of a long one.
 const SEEDS: u64 = if cfg!(feature = "long") { 500 } else { 20 };
@@ -312,11 +314,6 @@ fn give_to_root(top: &Path) {
     }
 }
 
-fn now_s() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.expect("after 1970").as_secs() as i64
-}
-
 fn compare(case: &Case, route: &Route<'_>, seed: u64) {
     let place = |what: &str| format!("{what}{seed}");
     let (our_source, their_source) =
@@ -353,7 +350,7 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
         task.options.push(format!("--files-from={}", file.display()));
     }
     plant_for(&task, seed, [&our_source, &their_source], [&ours, &theirs]);
-    let began = now_s() - 1;
+    let began = just_now();
     for round in ["first", "second"] {
         let theirs_done = rsync(case, &task, &their_source, &theirs);
         let ours_done = sync(route, case, &task, &place("source"), &place("target"));

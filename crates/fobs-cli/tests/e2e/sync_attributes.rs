@@ -14,6 +14,7 @@ use super::needs;
 use super::net::Side;
 use super::sshd::HOST;
 use super::sync_lines::{Bench, is_installed};
+use super::sync_trees::just_now;
 
 const NOTE: &str = "user.rsync.%stat";
 
@@ -272,7 +273,7 @@ fn devices_are_read_and_written_as_files() {
     for (line, number) in [("-a --copy-devices", 1), ("-a --no-D --copy-devices", 2)] {
         let (theirs, ours) =
             (bench.sshd.root.join(format!("theirs{number}")), bench.sshd.root.join(format!("ours{number}")));
-        let began = bench.now();
+        let began = just_now();
         bench.rsync(&words(line), &[&from], &there(&theirs)).expect_success();
         bench.fobs(&words(line), &[&from], &there(&ours)).expect_success();
         let facts = |top: &Path| {

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::case::Case;
 use super::crash::{Disk, on_a_disk};
@@ -19,7 +19,7 @@ use super::daemon::{Daemon, Key, NOBODY, Spec, as_user};
 use super::needs;
 use super::net::Side;
 use super::remote::Direction;
-use super::sync_trees::{Abilities, Entry, FileKind, listing};
+use super::sync_trees::{Abilities, Entry, FileKind, just_now, listing};
 use world::{BASIS, FROZEN, Fate, MOUNTED_IN_TARGET, Mounted, Receiver, World};
 
 /// Seeds of an ordinary run, and of a long one.
@@ -293,11 +293,6 @@ fn difference((ours, theirs): (&Tree, &Tree), source: &Tree, world: &World, done
         .collect()
 }
 
-fn now_s() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.expect("after 1970").as_secs() as i64
-}
-
 /// What a run that ended in the middle may have left: of each file the old content or the new one, and
 /// nothing deleted that only a late deletion may take.
 fn assert_nothing_lost(before: &Tree, source: &Tree, after: &Tree, world: &World, told: &str) {
@@ -388,7 +383,7 @@ enum Lists {
 
 /// Compares a run of both; how far a further one can be compared.
 fn compare_round(ends: &Ends<'_>, lists: Lists, told: &str) -> Option<Lists> {
-    let began = now_s() - 1;
+    let began = just_now();
     let (theirs_done, ours_done) = (ends.rsync(), ends.sync());
     let told = format!("{told}\nrsync: {theirs_done:?}\nfobs: {ours_done:?}");
     // A push with --delete keeps what new files are made of, unlike rsync (docs/guide.md).

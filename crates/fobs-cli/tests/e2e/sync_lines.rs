@@ -13,7 +13,7 @@ use super::process::Finished;
 use super::remote::{Carrier, Direction, Route};
 use super::sshd::{HOST, Sshd};
 use super::sync_public::{APART, LINES, PUBLIC};
-use super::sync_trees::{Abilities, change_tree, listing, make_tree};
+use super::sync_trees::{Abilities, change_tree, just_now, listing, make_tree, set_time};
 
 /// Lines that are refused by name, for what is not built.
 const NOT_BUILT: &[&str] = &["-a --write-batch=b", "-aN", "-a --crtimes", "-a --read-batch=b"];
@@ -53,12 +53,14 @@ pub(super) struct Bench<'a> {
     case: &'a Case,
     pub(super) sshd: Sshd,
     seed: u64,
+    /// What has a later time was made by a run, or by the test for one of two runs, maybe in another second.
+    pub(super) opened: i64,
 }
 
 impl Bench<'_> {
     pub(super) fn open(case: &Case) -> Bench<'_> {
-        let sshd = Sshd::start(case);
-        let bench = Bench { case, sshd, seed: case.seed() };
+        let opened = just_now();
+        let bench = Bench { case, sshd: Sshd::start(case), seed: case.seed(), opened };
         fs::create_dir_all(case.path("local")).expect("our own place");
         bench
     }
@@ -93,7 +95,8 @@ impl Bench<'_> {
             ] {
                 let path = source.join(name);
                 fs::create_dir_all(path.parent().expect("below")).expect("our own place");
-                fs::write(path, content).expect("our own place");
+                fs::write(&path, content).expect("our own place");
+                set_time(&path, 1_500_000_000);
             }
         }
         source
@@ -102,12 +105,6 @@ impl Bench<'_> {
     /// A place of the client.
     pub(super) fn place(&self, name: &str) -> PathBuf {
         self.case.local(name)
-    }
-
-    /// Before which no run set a time.
-    pub(super) fn now(&self) -> i64 {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
-        i64::try_from(now).expect("before the end of time") - 1
     }
 
     /// A target at the other end, the same one for both programs.
@@ -171,7 +168,6 @@ impl Bench<'_> {
     /// Plays a line with both; says what differs.
     fn play_of(&self, number: usize, line: &str, sources: &[&str]) -> Option<String> {
         let (theirs, ours) = (self.target(&format!("theirs{number}")), self.target(&format!("ours{number}")));
-        let began = self.now();
         let at = |path: &Path| format!("{HOST}:{}/", path.display());
         let options = self.line(line);
         let their_run = self.rsync(&options, sources, &at(&theirs));
@@ -197,7 +193,7 @@ impl Bench<'_> {
         if their_run.stderr.contains("symlink has no referent") && line.contains("del") {
             return None;
         }
-        let (our_tree, their_tree) = (listing(&ours, None, began), listing(&theirs, None, began));
+        let (our_tree, their_tree) = (listing(&ours, None, self.opened), listing(&theirs, None, self.opened));
         let paths = our_tree.keys().chain(their_tree.keys());
         let apart: Vec<_> = paths.filter(|path| our_tree.get(*path) != their_tree.get(*path)).collect();
         let first =

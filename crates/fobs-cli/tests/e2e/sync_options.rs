@@ -130,7 +130,6 @@ impl Ends {
 
 fn play(bench: &Bench<'_>, number: usize, scene: &Scene) -> Option<String> {
     let (line, sources, direction) = scene;
-    let began = bench.now();
     let run = |program: &str| -> (Finished, Ends) {
         let ends = Ends::make(bench, program, number, *direction);
         let there = |path: PathBuf, is_there: bool| {
@@ -163,7 +162,7 @@ fn play(bench: &Bench<'_>, number: usize, scene: &Scene) -> Option<String> {
     for (our_top, their_top) in
         [(&our_ends.source, &their_ends.source), (&our_ends.around, &their_ends.around)]
     {
-        let (ours, theirs) = (listing(our_top, None, began), listing(their_top, None, began));
+        let (ours, theirs) = (listing(our_top, None, bench.opened), listing(their_top, None, bench.opened));
         let all = ours.keys().chain(theirs.keys());
         let apart: Vec<_> = all.filter(|path| ours.get(*path) != theirs.get(*path)).collect();
         if let Some(first) = apart.first() {

@@ -283,13 +283,12 @@ fn a_tree_is_brought_up_to_date_on_one_host() {
             place
         });
         let [theirs, ours] = [0, 1].map(|at| format!("{}/", targets[at].display()));
-        let began = bench.now();
         // Relative to where both run.
         let their_run = bench.rsync(&bench.line(options), &["words/"], &theirs).expect_success();
         let our_run = bench.fobs(&bench.line(options), &["words/"], &ours).expect_success();
         let found = difference(&plain(&our_run.stdout), &plain(&their_run.stdout));
         assert!(found.is_none(), "{options}: {}", found.unwrap_or_default());
-        let [their_tree, our_tree] = [0, 1].map(|at| listing(&targets[at], None, began));
+        let [their_tree, our_tree] = [0, 1].map(|at| listing(&targets[at], None, bench.opened));
         assert_eq!(our_tree, their_tree, "{options}");
     }
     let mut copy = case.fobs(Side::Client);
