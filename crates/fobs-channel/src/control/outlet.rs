@@ -2,13 +2,13 @@
 //! thread waits for the network unless it wants to, and none holds a lock meanwhile.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use zeroize::Zeroize;
 
 use super::frame::FRAME_BYTES_MAX;
@@ -16,7 +16,8 @@ use super::timed::ReadDeadline;
 
 /// Bytes that wait at most: two of the largest frames.
 const WAITING_MAX: usize = 2 * FRAME_BYTES_MAX;
-/// Bytes of one write: what a pipe that polls as writable takes without blocking (`PIPE_BUF`, pipe(7)).
+/// Bytes of one write that could wait: what a pipe that polls as writable takes without blocking (`PIPE_BUF`,
+/// pipe(7)).
 const PIECE_BYTES: usize = 4096;
 /// How often a thread that waits for room looks for it.
 const ROOM_POLL: Duration = Duration::from_millis(5);
@@ -72,10 +73,21 @@ pub(super) trait Outlet: Send + Sync {
     fn set_timeout(&self, _timeout: Duration) {}
 }
 
+/// How bytes are written without waiting for their reader.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Writes {
+    /// The kernel takes as much of all that waits as has room.
+    #[default]
+    AtOnce,
+    /// In pieces, each once there is room for it: pipes know nothing else before Linux 6.5.
+    Pieces,
+}
+
 /// Bytes on their way into a stream.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     bytes: VecDeque<u8>,
+    writes: Writes,
     written: u64,
     /// The end of the newest message.
     message_end: u64,
@@ -114,13 +126,14 @@ impl Waiting {
     }
 
     fn write(&mut self, stream: &mut (impl Write + AsFd)) -> io::Result<()> {
-        while !self.bytes.is_empty() && has_room(stream)? {
-            let (front, _) = self.bytes.as_slices();
-            match stream.write(&front[..front.len().min(PIECE_BYTES)]) {
+        while !self.bytes.is_empty() {
+            match self.write_some(stream) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
-                    // It may have been a secret.
-                    self.bytes.as_mut_slices().0[..count].zeroize();
+                    // A message may have been a secret; data is sealed.
+                    if !self.has_no_message() {
+                        self.bytes.as_mut_slices().0[..count].zeroize();
+                    }
                     self.bytes.drain(..count);
                     self.written += count as u64;
                 }
@@ -130,6 +143,25 @@ impl Waiting {
             }
         }
         Ok(())
+    }
+
+    /// Writes some of what waits, and says how much; `WouldBlock` where there is no room.
+    fn write_some(&mut self, stream: &mut (impl Write + AsFd)) -> io::Result<usize> {
+        let (front, _) = self.bytes.as_slices();
+        if self.writes == Writes::AtOnce {
+            // `MAX`: at the place where the stream is.
+            match pwritev2(stream.as_fd(), &[IoSlice::new(front)], u64::MAX, ReadWriteFlags::NOWAIT) {
+                // An older kernel, or a container that knows no such call.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => {
+                    self.writes = Writes::Pieces;
+                }
+                written => return Ok(written?),
+            }
+        }
+        if !has_room(stream)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        stream.write(&front[..front.len().min(PIECE_BYTES)])
     }
 }
 

@@ -2,7 +2,7 @@
 //! a directory before anything else, since it has contents.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
@@ -13,12 +13,25 @@ use crate::beneath::{Base, HOLD_DIRECTORY, Links, kind};
 use crate::select::Selection;
 use fobs_filter::NameKind;
 
+/// Most source directories that are held open; further ones are opened for each name.
+const HELD_MAX: usize = 64;
+
+/// A source of a walk.
+#[derive(Debug)]
+struct Place {
+    /// Its path in the request.
+    path: Vec<u8>,
+    /// Its name in the transfer.
+    name: Vec<u8>,
+    /// It as a directory, once it was needed.
+    held: OnceLock<Result<OwnedFd, Errno>>,
+}
+
 /// The sources of a walk, one of which is walked.
 #[derive(Debug)]
 pub(super) struct Overlay {
     base: Arc<Base>,
-    /// Their paths in the request, and their names in the transfer.
-    sources: Vec<(Vec<u8>, Vec<u8>)>,
+    sources: Vec<Place>,
     /// How many of them were begun.
     begun: usize,
 }
@@ -27,6 +40,8 @@ impl Overlay {
     /// Of these sources; none where no two of them can have a path in common.
     pub(super) fn of(base: &Arc<Base>, sources: Vec<(Vec<u8>, Vec<u8>)>) -> Option<Overlay> {
         let may_meet = sources.len() > 1 && sources.iter().any(|(_, name)| name.is_empty());
+        let place = |(path, name)| Place { path, name, held: OnceLock::new() };
+        let sources = sources.into_iter().map(place).collect();
         may_meet.then(|| Overlay { base: Arc::clone(base), sources, begun: 0 })
     }
 
@@ -57,14 +72,18 @@ impl Overlay {
     }
 
     fn open(&self, index: usize, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let (place, name) = self.sources.get(index).ok_or(Errno::NOENT)?;
-        let below = match path.strip_prefix(&name[..]) {
-            Some(rest) if name.is_empty() => rest,
-            Some(b"") => return self.base.open(place, flags),
+        let place = self.sources.get(index).ok_or(Errno::NOENT)?;
+        let below = match path.strip_prefix(&place.name[..]) {
+            Some(rest) if place.name.is_empty() => rest,
+            Some(b"") => return self.base.open(&place.path, flags),
             Some([b'/', rest @ ..]) => rest,
             _ => return Err(Errno::NOENT),
         };
-        let root = self.base.open(place, HOLD_DIRECTORY)?;
-        open_beneath(&root, below, flags, Mode::empty(), Links::Refuse)
+        let opened = || self.base.open(&place.path, HOLD_DIRECTORY);
+        if index < HELD_MAX {
+            let root = place.held.get_or_init(opened).as_ref().map_err(|errno| *errno)?;
+            return open_beneath(root, below, flags, Mode::empty(), Links::Refuse);
+        }
+        open_beneath(opened()?, below, flags, Mode::empty(), Links::Refuse)
     }
 }

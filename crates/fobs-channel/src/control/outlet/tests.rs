@@ -83,3 +83,67 @@ fn messages_that_wait_are_told_from_data_that_waits() {
     outlet.drain().unwrap();
     assert!(outlet.has_no_message());
 }
+
+#[test]
+fn a_full_pipe_makes_no_write_wait_in_either_way() {
+    for writes in [Writes::AtOnce, Writes::Pieces] {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        let content: Vec<u8> = (0..WAITING_MAX).map(|index| (index % 251) as u8).collect();
+        let mut waiting = Waiting { writes, ..Waiting::default() };
+        waiting.push(&content, Load::Data);
+        let (told, hears) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            waiting.drain(&mut writer).unwrap();
+            told.send((waiting, writer)).unwrap();
+        });
+        let back = hears.recv_timeout(Duration::from_secs(30));
+        let (mut waiting, mut writer) = back.expect("nobody reads, and still it ends");
+        let left = waiting.bytes.len();
+        assert!(0 < left && left < content.len(), "{writes:?}: a pipe holds some of it: {left}");
+        assert_eq!(waiting.writes, writes, "this kernel knows both ways");
+        let taker = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !waiting.is_empty() {
+            waiting.drain(&mut writer).unwrap();
+            assert!(Instant::now() < deadline, "{writes:?}: it never leaves");
+        }
+        drop(writer);
+        assert!(taker.join().unwrap().unwrap() == content, "{writes:?}: in order");
+    }
+}
+
+/// A pipe of which the ordinary write is counted.
+struct Counted(io::PipeWriter, usize);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1 += 1;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl AsFd for Counted {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[test]
+fn a_stream_that_knows_no_other_way_is_written_in_pieces() {
+    let (mut reader, writer) = io::pipe().unwrap();
+    for (writes, count) in [(Writes::AtOnce, 0), (Writes::Pieces, 10)] {
+        let mut counted = Counted(writer.try_clone().unwrap(), 0);
+        let mut waiting = Waiting { writes, ..Waiting::default() };
+        waiting.push(&[3; 10 * PIECE_BYTES], Load::Message);
+        waiting.drain(&mut counted).unwrap();
+        assert_eq!((counted.1, waiting.is_empty()), (count, true), "{writes:?}");
+        reader.read_exact(&mut [0; 10 * PIECE_BYTES]).unwrap();
+    }
+}
