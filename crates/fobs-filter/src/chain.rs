@@ -2,14 +2,14 @@
 
 use std::hash::RandomState;
 use std::sync::Arc;
-use std::{io, mem};
+use std::{io, iter, mem};
 
 use super::glob::mask_of;
 use super::pattern::NameKind;
 use super::rule::{Action, DirectoryFile, PatternRule, Side, Written};
 use super::rule_list::{Judged, RuleList};
 use super::work::{STEPS_FREE, STEPS_PER_NAME, Work};
-use super::{Filter, Rule};
+use super::{DIRECTORY_FILES_MAX, Filter, Rule};
 use crate::path::show;
 use fobs_model::budget::{MemoryBudget, Spent};
 use fobs_model::error::{Error, ErrorKind};
@@ -23,7 +23,7 @@ const INHERITED_MAX: usize = 65_536;
 /// Those are shared.
 #[derive(Debug)]
 struct FileRules {
-    own: RuleList,
+    own: Vec<Part>,
     above: Inherited,
     /// All together.
     count: usize,
@@ -31,7 +31,8 @@ struct FileRules {
 
 type Inherited = Option<Arc<FileRules>>;
 
-/// The rules of each directory file in one directory. Directories without such files share it.
+/// The rules of each directory file in one directory, those that rules of the first ones name behind them.
+/// Directories without such files share it.
 type Level = Arc<[Inherited]>;
 
 /// Whether perishable rules count: not in a directory that is deleted.
@@ -55,7 +56,10 @@ pub struct Chain {
     top: Vec<u8>,
     top_mask: u64,
     parts: Vec<Part>,
+    /// Those of the filter, then those that directory files name, up to the current directory.
     files: Vec<Arc<DirectoryFile>>,
+    /// How many the filter has.
+    own_files: usize,
     /// For each directory entered; empty without directory files.
     levels: Vec<Level>,
     hashes: RandomState,
@@ -107,6 +111,7 @@ impl Chain {
             top_mask: mask_of(&top[start..end]),
             parts: Vec::new(),
             files: Vec::new(),
+            own_files: 0,
             levels: Vec::new(),
             hashes: RandomState::new(),
             budget: budget.clone(),
@@ -125,6 +130,7 @@ impl Chain {
             }
         }
         chain.add(rules);
+        chain.own_files = chain.files.len();
         chain
     }
 
@@ -159,40 +165,41 @@ impl Chain {
             return Vec::new();
         }
         let mut failures = Vec::new();
-        let outer = self.levels.last();
+        let outer = self.levels.last().cloned();
         let shared: Arc<[u8]> = directory.into();
-        let level = self.files.iter().enumerate().map(|(index, file)| {
-            let inherited = match outer {
-                Some(level) if !file.local => level[index].clone(),
+        let mut level: Vec<Inherited> = Vec::new();
+        // A file may name further ones, which are read in this directory too.
+        while let Some(file) = self.files.get(level.len()).cloned() {
+            let inherited = match &outer {
+                Some(outer) if !file.local => outer.get(level.len()).cloned().flatten(),
                 _ => Inherited::default(),
             };
             if !file.style.is_for(self.side) {
-                return inherited;
+                level.push(inherited);
+                continue;
             }
             let read = read(&file.name).map_err(|error| error.to_string()).and_then(|text| match text {
-                Some(text) => self.rules(file, &text, &shared, &inherited),
+                Some(text) => self.rules(&file, &text, &shared, &inherited),
                 None => Ok(inherited.clone()),
             });
-            read.unwrap_or_else(|why| {
+            level.push(read.unwrap_or_else(|why| {
                 let name = crate::path::join(directory, &file.name);
                 failures.push(format!("cannot use the filter file '{}': {why}", show(&name)));
                 inherited
-            })
-        });
-        let level: Vec<Inherited> = level.collect();
-        let level = match outer {
-            Some(outer) if outer.iter().zip(&level).all(|(outer, inner)| is_same(outer, inner)) => {
-                Arc::clone(outer)
-            }
-            _ => level.into(),
+            }));
+        }
+        let is_outer = |outer: &Level| {
+            outer.len() == level.len() && outer.iter().zip(&level).all(|(outer, inner)| is_same(outer, inner))
         };
-        self.levels.push(level);
+        self.levels.push(outer.filter(is_outer).unwrap_or_else(|| level.into()));
         failures
     }
 
     /// Leaves the directory that was entered last.
     pub fn leave(&mut self) {
         self.levels.pop();
+        let known = self.levels.last().map_or(self.own_files, |level| level.len());
+        self.files.truncate(known);
     }
 
     /// What the first rule that matches says of a name; `None` if none does. See also
@@ -207,28 +214,11 @@ impl Chain {
         };
         let name = Judged::new(path, kind, (&self.top, self.top_mask), &self.hashes);
         let mut steps = self.work.begin();
-        let level = self.levels.last();
-        for part in &self.parts {
-            let found = match part {
-                Part::Rules(list) => list.find(&name, &counts, &mut steps),
-                Part::File(index) => {
-                    let mut rules = level.and_then(|level| level[*index].as_deref());
-                    let mut found = None;
-                    while let (None, Some(file)) = (found, rules) {
-                        found = file.own.find(&name, &counts, &mut steps);
-                        rules = file.above.as_deref();
-                    }
-                    found
-                }
-            };
-            if steps.are_spent() {
-                return Some(Action::Exclude);
-            }
-            if let Some(rule) = found {
-                return Some(rule.action);
-            }
+        let found = find(&self.parts, self.levels.last(), &mut |list| list.find(&name, &counts, &mut steps));
+        if steps.are_spent() {
+            return Some(Action::Exclude);
         }
-        None
+        found.map(|rule| rule.action)
     }
 
     /// Whether a name is left out.
@@ -250,7 +240,7 @@ impl Chain {
 
     /// The rules of a directory's file, before those that it inherits.
     fn rules(
-        &self,
+        &mut self,
         file: &DirectoryFile,
         text: &[u8],
         directory: &Arc<[u8]>,
@@ -259,7 +249,8 @@ impl Chain {
         if text.len() > DIRECTORY_FILE_MAX {
             return Err(format!("it is larger than {} KiB", DIRECTORY_FILE_MAX >> 10));
         }
-        let mut rules = Vec::new();
+        let mut named = Vec::new();
+        let (mut own, mut rules, mut count) = (Vec::new(), Vec::new(), 0);
         let mut above = inherited.clone();
         for line in file.style.split(text, self.filter.separator) {
             let written = file.style.parse(line, Some(directory));
@@ -267,29 +258,76 @@ impl Chain {
                 written.map_err(|why| format!("the rule '{}' is not possible: {why}", show(line)))?
             {
                 match written {
-                    Written::Pattern(rule) => rules.push(rule),
+                    Written::Pattern(rule) => {
+                        count += 1;
+                        rules.push(rule);
+                    }
                     Written::Clear => {
-                        rules.clear();
+                        (own, rules, count) = (Vec::new(), Vec::new(), 0);
                         above = None;
                     }
+                    // As rsync: one that was named already counts where it was.
+                    Written::DirectoryFile(file) if !self.is_new(&file, &named) => {}
+                    Written::DirectoryFile(file) => {
+                        own.extend(self.list(mem::take(&mut rules))?);
+                        own.push(Part::File(self.files.len() + named.len()));
+                        named.push(file);
+                    }
                     // `parse` refuses them in a directory's file.
-                    Written::File { .. } | Written::DirectoryFile(_) => {}
+                    Written::File { .. } => {}
                 }
             }
         }
-        let count = rules.len() + above.as_ref().map_or(0, |above| above.count);
+        if self.files.len() + named.len() > DIRECTORY_FILES_MAX {
+            return Err(format!(
+                "more than {DIRECTORY_FILES_MAX} rules name a file of each directory; name fewer files"
+            ));
+        }
+        count += above.as_ref().map_or(0, |above| above.count);
         if count > INHERITED_MAX {
             return Err(format!(
                 "with those of the directories above, it has more than {INHERITED_MAX} rules"
             ));
         }
-        if rules.is_empty() {
+        own.extend(self.list(rules)?);
+        if own.is_empty() {
             return Ok(above);
         }
-        let own = RuleList::new(rules, &self.top, &self.hashes, &self.budget);
-        let own = own.map_err(|spent| spent.to_string())?;
+        self.files.append(&mut named);
         Ok(Some(Arc::new(FileRules { own, above, count })))
     }
+
+    /// Whether a file of each directory is for this side and was not named yet.
+    fn is_new(&self, file: &DirectoryFile, named: &[Arc<DirectoryFile>]) -> bool {
+        let is_known = self.files.iter().chain(named).any(|known| known.name == file.name);
+        !is_known && file.style.is_for(self.side)
+    }
+
+    /// The part of these rules; none of none.
+    fn list(&self, rules: Vec<Arc<PatternRule>>) -> Result<Option<Part>, String> {
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        let list = RuleList::new(rules, &self.top, &self.hashes, &self.budget);
+        list.map(|list| Some(Part::Rules(list))).map_err(|spent| spent.to_string())
+    }
+}
+
+/// The first rule of the parts, in their order, that is found in a list. A file is part of one list alone, so
+/// none is looked into twice.
+fn find<'a>(
+    parts: &'a [Part],
+    level: Option<&'a Level>,
+    find_in: &mut dyn FnMut(&'a RuleList) -> Option<&'a PatternRule>,
+) -> Option<&'a PatternRule> {
+    parts.iter().find_map(|part| match part {
+        Part::Rules(list) => find_in(list),
+        Part::File(index) => {
+            let first = level.and_then(|level| level.get(*index)?.as_deref());
+            let mut files = iter::successors(first, |file| file.above.as_deref());
+            files.find_map(|file| find(&file.own, level, find_in))
+        }
+    })
 }
 
 /// Whether both are the rules of one directory.

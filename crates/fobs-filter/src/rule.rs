@@ -235,6 +235,9 @@ impl FileStyle {
         }
         match parts.kind {
             Kind::Clear => Ok(vec![Written::Clear]),
+            Kind::File | Kind::DirectoryFile if rest.is_empty() && parts.is_of_cvs => {
+                parts.file(CVS_FILE, directory)
+            }
             _ if rest.is_empty() => Err("it has no pattern".to_owned()),
             _ if rest.len() > PATTERN_LEN_MAX => {
                 Err(format!("its pattern is longer than {PATTERN_LEN_MAX} bytes"))
@@ -243,24 +246,7 @@ impl FileStyle {
                 let origin = Origin { absolute: parts.absolute, directory };
                 Ok(vec![Written::Pattern(parts.pattern(rest, origin)?)])
             }
-            Kind::File | Kind::DirectoryFile if directory.is_some() => Err(
-                "a file in a directory cannot name another file of rules; put the rules themselves into it"
-                    .to_owned(),
-            ),
-            Kind::File => {
-                let file = Written::File { name: rest.to_vec(), style: parts.style() };
-                Ok(parts.with_self(rest, file)?)
-            }
-            Kind::DirectoryFile if rest.contains(&b'/') || matches!(rest, b"." | b"..") => Err(
-                "a filter file of each directory is a name without '/': those of directories above the source are not read"
-                    .to_owned(),
-            ),
-            Kind::DirectoryFile => {
-                let (style, local) = (parts.style(), parts.local);
-                let name = rest.to_vec();
-                let file = Arc::new(DirectoryFile { name, style, local });
-                Ok(parts.with_self(rest, Written::DirectoryFile(file))?)
-            }
+            Kind::File | Kind::DirectoryFile => parts.file(rest, directory),
         }
     }
 }
@@ -286,6 +272,8 @@ struct Parts {
     words: bool,
     local: bool,
     excludes_itself: bool,
+    /// Its lines are those of a `.cvsignore` (modifier `C`).
+    is_of_cvs: bool,
     container: FileStyle,
 }
 
@@ -316,6 +304,7 @@ impl Parts {
             words: false,
             local: false,
             excludes_itself: false,
+            is_of_cvs: false,
             container,
         }
     }
@@ -390,6 +379,10 @@ impl Parts {
             b'e' if of_file => self.excludes_itself = true,
             b'n' if of_file => self.local = true,
             b'w' if of_file => self.words = true,
+            b'C' if of_file && !says_side && self.bare.is_none() => {
+                (self.is_of_cvs, self.bare) = (true, Some(Action::Exclude));
+                (self.words, self.local) = (true, true);
+            }
             b'C' => return Err(NO_CVS.to_owned()),
             b'x' => return Err("rules for extended attributes (modifier 'x') are not built".to_owned()),
             other => {
@@ -425,12 +418,38 @@ impl Parts {
         Ok(Arc::new(PatternRule { action, sides, negated, perishable, pattern }))
     }
 
+    /// The rules for the file that the rule names, in a file of this directory.
+    fn file(&self, name: &[u8], directory: Option<&Arc<[u8]>>) -> Result<Vec<Written>, String> {
+        let file = match self.kind {
+            Kind::File if directory.is_some() => {
+                return Err(
+                    "a file in a directory can name a file of each directory, with ':', and none to be read at once"
+                        .to_owned(),
+                );
+            }
+            Kind::DirectoryFile if name.contains(&b'/') || matches!(name, b"." | b"..") => {
+                return Err(
+                    "a filter file of each directory is a name without '/': those of directories above the source are not read"
+                        .to_owned(),
+                );
+            }
+            Kind::DirectoryFile => {
+                let (style, local) = (self.style(), self.local);
+                Written::DirectoryFile(Arc::new(DirectoryFile { name: name.to_vec(), style, local }))
+            }
+            _ => Written::File { name: name.to_vec(), style: self.style() },
+        };
+        // As rsync: what a file in a directory excludes of itself is protected even with --delete-excluded.
+        let of_itself = if directory.is_some() { Sides::Both } else { Sides::Unsaid };
+        self.with_self(name, of_itself, file)
+    }
+
     /// The rule for a file, after the one that excludes the file itself (modifier `e`).
-    fn with_self(&self, name: &[u8], file: Written) -> Result<Vec<Written>, String> {
+    fn with_self(&self, name: &[u8], sides: Sides, file: Written) -> Result<Vec<Written>, String> {
         let mut rules = Vec::new();
         if self.excludes_itself {
             let own = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
-            let plain = Parts::new(FileStyle::RULES);
+            let plain = Parts { sides, ..Parts::new(FileStyle::RULES) };
             rules.push(Written::Pattern(plain.pattern(own, Origin::default())?));
         }
         rules.push(file);
@@ -438,6 +457,8 @@ impl Parts {
     }
 }
 
+/// What a rule with the modifier `C` names where it names nothing.
+const CVS_FILE: &[u8] = b".cvsignore";
 const NO_CVS: &str = "the patterns of CVS (-C) are not built; write them as rules";
 
 /// The character of a rule, and what follows it: modifiers, a space, a pattern.

@@ -117,7 +117,8 @@ fn rules_that_are_not_possible_are_refused_with_a_reason() {
         ("-x user.*", "extended attributes"),
         ("-C", "CVS"),
         ("C", "CVS"),
-        (":C", "CVS"),
+        (":-C", "CVS"),
+        (": ", "no pattern"),
         ("! foo", "nothing may follow"),
         ("Hs foo", "'s' is no modifier"),
         ("-e foo", "'e' is no modifier"),
@@ -215,13 +216,52 @@ fn inner_files_come_first_and_are_left_with_the_directory() {
 }
 
 #[test]
+fn a_directory_file_names_further_ones_below_it_alone() {
+    let mut chain = Chain::new(Arc::new(filter(&[": .rules"])), Side::Sender, b"");
+    let enter = |chain: &mut Chain, directory: &str, files: &[(&str, &str)]| {
+        let mut asked = Vec::new();
+        let failures = chain.enter(directory.as_bytes(), &mut |name| {
+            asked.push(String::from_utf8_lossy(name).into_owned());
+            let text = files.iter().find(|(file, _)| file.as_bytes() == name).map(|(_, text)| *text);
+            Ok(text.map(|text| text.as_bytes().to_vec()))
+        });
+        assert_eq!(failures, Vec::<String>::new());
+        asked.join(" ")
+    };
+    let excluded = |chain: &Chain, path: &str| chain.excludes(path.as_bytes(), NameKind::Other);
+    assert_eq!(enter(&mut chain, "", &[(".more", "- x")]), ".rules");
+    assert!(!excluded(&chain, "x"), "nothing names the file here");
+    let rules = "+ kept\n: .more\n:C\n: .rules\n- w";
+    let files = [(".rules", rules), (".more", "- kept\n- x\n: .deep"), (".cvsignore", "x.o y.o")];
+    assert_eq!(enter(&mut chain, "a", &files), ".rules .more .cvsignore .deep");
+    for (path, expected) in [("a/x", true), ("a/kept", false), ("a/y.o", true), ("a/w", true), ("a/z", false)]
+    {
+        assert_eq!(excluded(&chain, path), expected, "{path}");
+    }
+    assert_eq!(enter(&mut chain, "a/b", &[(".deep", "- z\n+ x")]), ".rules .more .cvsignore .deep");
+    for (path, expected) in [("a/b/x", true), ("a/b/z", true), ("a/b/y.o", false), ("a/b/w", true)] {
+        assert_eq!(excluded(&chain, path), expected, "{path}");
+    }
+    chain.leave();
+    chain.leave();
+    assert_eq!(enter(&mut chain, "c", &[(".more", "- x")]), ".rules");
+    assert!(!excluded(&chain, "c/x"), "it is left with the directory that names it");
+    chain.leave();
+    let many: String = (0..DIRECTORY_FILES_MAX).map(|index| format!(": .f{index}\n")).collect();
+    let failures = chain.enter(b"d", &mut |name| Ok((name == b".rules").then(|| many.clone().into_bytes())));
+    assert!(failures.len() == 1 && failures[0].contains("more than 64 rules name a file"), "{failures:?}");
+}
+
+#[test]
 fn a_directory_whose_filter_file_is_bad_is_reported() {
     let mut chain = Chain::new(Arc::new(filter(&[": .rules"])), Side::Sender, b"");
     let mut report = |text: &str| chain.enter(b"d", &mut |_| Ok(Some(text.as_bytes().to_vec())));
     for (text, why) in [
         ("nonsense", "begins with none"),
-        (". other", "cannot name another file"),
-        (": other", "cannot name another file"),
+        (". other", "none to be read at once"),
+        (": a/b", "a name without '/'"),
+        (":C-", "no modifier that fits"),
+        ("-C x", "patterns of CVS"),
         (&"- a\n".repeat(20_000), "larger than 64 KiB"),
     ] {
         let failures = report(text);
@@ -240,7 +280,7 @@ fn perishable_rules_do_not_keep_a_directory() {
 proptest! {
     #[test]
     fn any_rule_is_refused_or_survives_its_own_text(
-        rule in prop::collection::vec(prop::sample::select(&b"+-HSPR.:!/aprsnwe_ *?[]"[..]), 0..16),
+        rule in prop::collection::vec(prop::sample::select(&b"+-HSPR.:!/aprsnweC_ *?[]"[..]), 0..16),
     ) {
         let mut filter = Filter::default();
         if filter.add_rule(&rule, &mut no_files).is_ok() {

@@ -56,8 +56,17 @@ fn make_tree(top: &Path, rng: &mut Rng, depth: u64, own_files: bool) {
     }
     if own_files && rng.below(3) == 0 {
         let clear = if rng.below(5) == 0 { "!\n" } else { "" };
-        fs::write(top.join(".rules"), format!("# ours\n{}\n{clear}{}\n", rule(rng), rule(rng)))
-            .expect("a file");
+        let further = rng.pick(&["", "", ": .more\n", ":n .more\n", ":C\n", "dir-merge,e .more\n"]);
+        let rules = format!("# ours\n{}\n{clear}{further}{}\n", rule(rng), rule(rng));
+        fs::write(top.join(".rules"), rules).expect("a file");
+    }
+    // What counts only where a directory above, or this one, names it.
+    if own_files && rng.below(3) == 0 {
+        let further = rng.pick(&["", "", ": .more\n", ":C\n", ": .rules\n"]);
+        fs::write(top.join(".more"), format!("{}\n{further}{}\n", rule(rng), rule(rng))).expect("a file");
+    }
+    if own_files && rng.below(4) == 0 {
+        fs::write(top.join(".cvsignore"), format!("{} {}\n", word(rng), word(rng))).expect("a file");
     }
 }
 
@@ -157,7 +166,8 @@ fn the_sender_lists_what_rsync_lists() {
         let mut rules: Vec<String> = (0..1 + rng.below(5)).map(|_| rule(&mut rng)).collect();
         if own_files {
             let at = rng.below(rules.len() + 1);
-            rules.insert(at, rng.pick(&[": .rules", ":n .rules", ":e .rules", ":en .rules"]).to_owned());
+            rules
+                .insert(at, rng.pick(&[": .rules", ":n .rules", ":e .rules", ":en .rules", ":C"]).to_owned());
         }
         let mut filter = Filter::default();
         let mut words = vec!["-rn".to_owned(), "--out-format=%n".to_owned(), "-8".to_owned()];
