@@ -63,7 +63,6 @@ EXPECTED = {
     "filter rules for extended attributes (modifier x) are not built": "xattrs xattrs-depth xattrs-hlink",
     "a filter file of a directory cannot name another file of rules": "exclude exclude-lsh filter-merge-content-echo "
     "filter-merge-recursion",
-    "--old-args does not divide a name at blanks": "00-hello",
     "--append verifies what is there": "append",
     "an unfinished file lies under a name of its own, and its place stays as it was": "partial",
     "--copy-dest takes no content that was not compared": "operator-path-copy-dest",
@@ -139,7 +138,7 @@ def main() -> int:
     parser.add_argument("--timeout", type=int, default=240)
     parser.add_argument("--logs", type=Path, help="where what the tests say goes")
     parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     source, fobs = given.source.resolve(), str(Path(given.fobs).resolve())
     tests = sorted((source / "testsuite").glob("*_test.py"))
     name = lambda test: test.name.removesuffix("_test.py")

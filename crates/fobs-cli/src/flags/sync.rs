@@ -47,6 +47,8 @@ pub struct SyncWords {
     pub files_from: Option<PathBuf>,
     /// `-R`
     pub relative: bool,
+    /// Whether a shell's words are made of far sources, where the line says so.
+    pub old_args: Option<bool>,
     pub rules: Vec<(RuleOption, OsString)>,
     pub itemize: u8,
     pub stats: bool,
@@ -117,6 +119,7 @@ impl Default for SyncWords {
             from0: false,
             files_from: None,
             relative: false,
+            old_args: None,
             rules: Vec::new(),
             itemize: 0,
             stats: false,

@@ -16,7 +16,6 @@ const LEVEL: &str = "data is compressed as fast as the path carries it";
 /// Options that are taken.
 pub const TAKEN: &[Row] = &[
     taken("secluded-args", NO_SHELL).also(&["protect-args"]).on(&[RSYNC.letter('s')]),
-    taken("old-args", NO_SHELL),
     Row::switch("inc-recursive", |it, on| it.sync.whole_list = !on)
         .also(&["i-r"])
         .on(&[RSYNC])

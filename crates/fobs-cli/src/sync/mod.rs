@@ -7,6 +7,7 @@ mod format;
 mod log;
 mod names;
 mod names_there;
+mod old_args;
 mod options;
 mod order;
 mod output;
@@ -127,6 +128,7 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
     resolve::refuse_mistyped(&args.paths)?;
     let (mut sync, below) = options::resolve(args)?;
     let (words, mut destination) = ends(args)?;
+    let words = &*old_args::divided(args, words)?;
     let mut sources = sources_of(words)?;
     let mut options = resolve::transfer(&args.chosen)?;
     options.opening = args.chosen.sync.connect_within.or(options.opening);
