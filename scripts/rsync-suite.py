@@ -61,7 +61,8 @@ EXPECTED = {
     "source-change-size-continues",
     "there are no batch files": "operator-path-write-batch",
     "filter rules for extended attributes (modifier x) are not built": "xattrs xattrs-depth xattrs-hlink",
-    "a filter file of a directory cannot name another file of rules": "exclude exclude-lsh filter-merge-content-echo "
+    "with -ii and --info=skip a newer file at the destination has its line of -i": "exclude exclude-lsh",
+    "a filter file of a directory has no merge rule, and names no file elsewhere": "filter-merge-content-echo "
     "filter-merge-recursion",
     "--append verifies what is there": "append",
     "an unfinished file lies under a name of its own, and its place stays as it was": "partial",

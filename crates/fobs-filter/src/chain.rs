@@ -252,10 +252,11 @@ impl Chain {
         let mut named = Vec::new();
         let (mut own, mut rules, mut count) = (Vec::new(), Vec::new(), 0);
         let mut above = inherited.clone();
-        for line in file.style.split(text, self.filter.separator) {
+        for (line, number) in file.style.split(text, self.filter.separator).into_iter().zip(1..) {
             let written = file.style.parse(line, Some(directory));
             for written in
-                written.map_err(|why| format!("the rule '{}' is not possible: {why}", show(line)))?
+                // What a file says is not for everybody who may name it.
+                written.map_err(|why| format!("its rule {number} is not possible: {why}"))?
             {
                 match written {
                     Written::Pattern(rule) => {

@@ -225,7 +225,7 @@ impl FileStyle {
     /// Parses one rule; `directory` is that of the per-directory file which it stands in. The error is one
     /// sentence without the rule.
     pub(super) fn parse(self, rule: &[u8], directory: Option<&Arc<[u8]>>) -> Result<Vec<Written>, String> {
-        let mut parts = Parts::new(self);
+        let mut parts = Parts { is_shown: directory.is_none(), ..Parts::new(self) };
         let rest = parts.prefix(rule)?;
         if self.sides != Sides::Unsaid {
             if parts.sides != Sides::Unsaid {
@@ -274,6 +274,8 @@ struct Parts {
     excludes_itself: bool,
     /// Its lines are those of a `.cvsignore` (modifier `C`).
     is_of_cvs: bool,
+    /// Whether an error may repeat what was written.
+    is_shown: bool,
     container: FileStyle,
 }
 
@@ -305,6 +307,7 @@ impl Parts {
             local: false,
             excludes_itself: false,
             is_of_cvs: false,
+            is_shown: true,
             container,
         }
     }
@@ -385,6 +388,7 @@ impl Parts {
             }
             b'C' => return Err(NO_CVS.to_owned()),
             b'x' => return Err("rules for extended attributes (modifier 'x') are not built".to_owned()),
+            _ if !self.is_shown => return Err("one of its letters is no modifier that fits it".to_owned()),
             other => {
                 return Err(format!("'{}' is no modifier that fits it", show(&[other])));
             }

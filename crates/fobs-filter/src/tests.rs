@@ -268,6 +268,12 @@ fn a_directory_whose_filter_file_is_bad_is_reported() {
         assert!(failures.len() == 1 && failures[0].contains(why), "{failures:?}");
         assert!(failures[0].contains("'d/.rules'"), "{failures:?}");
     }
+    // A client may name a file that it may not read.
+    for text in ["# ours\n- a\nTOPSECRET", ": ../TOPSECRET", "-QZ x", ". TOPSECRET", "!QZ"] {
+        let failures = report(text);
+        assert!(failures.len() == 1 && failures[0].contains("its rule "), "{failures:?}");
+        assert!(!failures[0].contains("SECRET") && !failures[0].contains(['Q', 'Z']), "{failures:?}");
+    }
 }
 
 #[test]
