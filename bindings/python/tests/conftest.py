@@ -131,6 +131,8 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {directory}/host_key\nStrictModes no\nUsePAM no\n"
         f"AuthorizedKeysFile {directory}/user_key.pub\nPidFile none\nPermitRootLogin yes\n"
         "PasswordAuthentication no\nUseDNS no\nMaxStartups 100\n"
+        # A shell below another one reads no start-up file of this host's user.
+        "SetEnv SHLVL=1\n"
     )
     (directory / "config").write_text(
         f"Host far\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {directory}/user_key\n"

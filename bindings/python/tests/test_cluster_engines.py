@@ -82,6 +82,7 @@ def hosts(tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
         config.write_text(
             f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {tmp_path}/host_key\nStrictModes no\nUsePAM no\n"
             f"AuthorizedKeysFile {tmp_path}/user_key.pub\nPidFile none\nPermitRootLogin yes\n"
+            "SetEnv SHLVL=1\n"
         )
         log = (tmp_path / f"sshd_{number}.log").open("wb")
         processes.append(subprocess.Popen([sshd, "-D", "-e", "-f", config], stderr=log))

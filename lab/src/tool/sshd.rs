@@ -63,9 +63,10 @@ pub fn prepare_with(task: &Task, side: Side, cipher: &str) -> Result<Ssh, String
     let (address, port) = (&task.host(side).address, task.port(PORT));
     let sftp = SFTP.into_iter().find(|path| fs::exists(path).unwrap_or(false)).unwrap_or("internal-sftp");
     let server_config = folder.join("sshd_config");
+    // A shell below another one reads no start-up file of this host's user, whose time is no program's.
     let text = format!(
         "ListenAddress {address}\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
-         UsePAM no\nPermitRootLogin yes\nUseDNS no\nPrintMotd no\nSubsystem sftp {sftp}\n",
+         UsePAM no\nPermitRootLogin yes\nUseDNS no\nPrintMotd no\nSetEnv SHLVL=1\nSubsystem sftp {sftp}\n",
         host_key.display(),
         authorized.display(),
     );

@@ -43,9 +43,12 @@ impl Sshd {
         fs::copy(file("user_key.pub"), file("authorized_keys")).expect("a copy");
         let (address, port) = (case.net.address(Side::Server), case.net.tcp_port());
         let show = |name: &str| file(name).display().to_string();
+        // A shell below another one reads no start-up file of this host's user, and sessions are begun by the
+        // thousand: the quickest exchange of keys.
         let server = format!(
             "ListenAddress {address}\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile {}\nStrictModes no\n\
-             UsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nUseDNS no\nMaxStartups 100\nLogLevel VERBOSE\n",
+             UsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nUseDNS no\nMaxStartups 100\nLogLevel VERBOSE\n\
+             SetEnv SHLVL=1\nKexAlgorithms curve25519-sha256\n",
             show("host_key"),
             show("authorized_keys"),
             show("pid"),
