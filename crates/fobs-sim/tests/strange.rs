@@ -87,6 +87,41 @@ fn a_path_that_has_become_longer_is_used_again() {
     }
 }
 
+/// Round trips after the first answer until the former rate is sent again.
+const BACK_WITHIN: Nanos = 3;
+
+/// The pacing rate this long after the first answer that ends an outage, as a share of the link.
+fn pace_after_an_outage(rate: u64, rtt: Nanos, black: Nanos) -> f64 {
+    let from = 3 * SEC + 37 * MS;
+    let until = from + black;
+    let scene = Scene::new(rate, rtt).outage(from, until).ack_outage(from, until);
+    let mut played = scene.fobs(fobs(1 << 40, CongestionControl::Auto)).start();
+    let before = played.run_until(until).delivered()[0];
+    // The first data is sent with the first answer, and arrives half a round trip later.
+    let latest = until + 2 * rtt + SEC;
+    let arrives = (until..latest).step_by(MS as usize);
+    let first =
+        arrives.map(|at| (at, played.run_until(at).delivered()[0])).find(|(_, bytes)| *bytes > before);
+    let first =
+        first.unwrap_or_else(|| panic!("nothing came until {} ms after the outage", (latest - until) / MS)).0;
+    let view = played.run_until(first - rtt / 2 + BACK_WITHIN * rtt).flow(0);
+    view.figures.pacing.expect("auto paces") as f64 / rate as f64
+}
+
+#[test]
+fn any_outage_is_over_three_round_trips_after_the_first_answer() {
+    let mut late = Vec::new();
+    for (mbit, rtt) in [(5, 40 * MS), (40, 12 * MS), (100, 150 * MS), (600, 30 * MS)] {
+        for black in [200 * MS, 700 * MS, 3 * SEC, 10 * SEC] {
+            let pace = pace_after_an_outage(mbit * MBIT, rtt, black);
+            if !(0.85..1.3).contains(&pace) {
+                late.push((mbit, rtt / MS, black / MS, pace));
+            }
+        }
+    }
+    assert!(late.is_empty(), "Mbit/s, ms, ms black, share of the link: {late:?}");
+}
+
 /// Packets that a start loses to a queue of one bandwidth-delay product, as a share of that product.
 fn overflow(rate: u64, rtt: Nanos, loss: f64, seed: u64) -> f64 {
     let product = rate / 8 * (rtt / MS) / 1000;

@@ -343,6 +343,9 @@ impl Sender {
         let of_a_clock = |newest: Acked| self.delays.is_of_a_clock(newest.sent.at, ack.receive_time_us);
         let stamped = news.newest.is_some_and(of_a_clock);
         if let Some(newest) = news.newest {
+            if self.probe_timeout.is_backed_off() {
+                self.rate.start_over(self.flight.sent.next_number());
+            }
             self.probe_timeout.on_ack(now);
             if self.probe_timeout.shows_black_hole(news.large, news.ping) && self.give_up_size(now) {
                 self.lose_all(now);

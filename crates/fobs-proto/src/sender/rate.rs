@@ -21,6 +21,9 @@ pub(super) struct RateSampler {
     newest: Option<Rate>,
     /// Packets below this number were sent while data or credit was short.
     app_limited_until: PacketNumber,
+    /// Those below this number are of a measurement that is over: from their arrival to that of the first one
+    /// sent since, nothing was under way.
+    begins_at: PacketNumber,
 }
 
 impl RateSampler {
@@ -48,6 +51,9 @@ impl RateSampler {
         min_rtt: Duration,
         least: Duration,
     ) -> Option<RateSample> {
+        if newest.number < self.begins_at {
+            return None;
+        }
         let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(least).min(RATE_WINDOW_MAX);
         let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(newest));
         let sample = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
@@ -60,9 +66,10 @@ impl RateSampler {
         self.newest
     }
 
-    /// Everything below `next_number` was given up: measurement starts anew.
+    /// Everything below `next_number` was given up or was a silence's: measurement starts anew.
     pub(super) fn start_over(&mut self, next_number: PacketNumber) {
         self.delivery = DeliveryRate::default();
+        self.begins_at = next_number;
         self.app_limited_until = next_number;
     }
 }
