@@ -22,7 +22,7 @@ pub(super) struct RateSampler {
     /// Packets below this number were sent while data or credit was short.
     app_limited_until: PacketNumber,
     /// Those below this number are of a measurement that is over: from their arrival to that of the first one
-    /// sent since, nothing was under way.
+    /// sent since, nothing was in flight.
     begins_at: PacketNumber,
 }
 
