@@ -10,7 +10,7 @@ use super::net::Side;
 use super::sync_lines::is_installed;
 
 /// In so many runs of a line rsync ends at least once with the code that it has for it; with four busy loops
-/// beside it on two cores, two of some 600 runs had another.
+/// beside it on two cores, one of 152 runs had another.
 const RUNS_OF_RSYNC: u32 = 10;
 
 /// A place with sources and remote shells that fail in their own ways.
