@@ -9,9 +9,9 @@ use super::needs;
 use super::net::Side;
 use super::sync_lines::is_installed;
 
-/// In so many runs of a line rsync ends at least once with the code that it has for it; with four busy loops
-/// beside it on two cores, one of 152 runs had another.
-const RUNS_OF_RSYNC: u32 = 10;
+/// Most runs of a line in which rsync must end once with the code that it has for it. With four busy loops
+/// beside it on two cores, one of 152 runs ended with another code.
+const RSYNC_RUNS_MAX: u32 = 10;
 
 /// A place with sources and remote shells that fail in their own ways.
 struct Place<'a> {
@@ -65,7 +65,7 @@ impl Place<'_> {
         }
         let (mut got, mut said) = self.code("rsync", before, theirs);
         // Where its peer ends, rsync has one of several codes, by what it happens to notice first.
-        for _ in 1..RUNS_OF_RSYNC {
+        for _ in 1..RSYNC_RUNS_MAX {
             if got == Some(code) {
                 break;
             }
