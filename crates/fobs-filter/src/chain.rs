@@ -265,6 +265,7 @@ impl Chain {
                     }
                     Written::Clear => {
                         (own, rules, count) = (Vec::new(), Vec::new(), 0);
+                        named.clear();
                         above = None;
                     }
                     // As rsync: one that was named already counts where it was.

@@ -247,6 +247,12 @@ fn a_directory_file_names_further_ones_below_it_alone() {
     assert_eq!(enter(&mut chain, "c", &[(".more", "- x")]), ".rules");
     assert!(!excluded(&chain, "c/x"), "it is left with the directory that names it");
     chain.leave();
+    let files = [(".rules", ": .more\n!\n: .more"), (".more", "- x")];
+    assert_eq!(enter(&mut chain, "e", &files), ".rules .more");
+    assert!(excluded(&chain, "e/x"), "what is named again after all was cleared counts");
+    assert_eq!(enter(&mut chain, "e/f", &[(".rules", ": .other\n!")]), ".rules .more");
+    chain.leave();
+    chain.leave();
     let many: String = (0..DIRECTORY_FILES_MAX).map(|index| format!(": .f{index}\n")).collect();
     let failures = chain.enter(b"d", &mut |name| Ok((name == b".rules").then(|| many.clone().into_bytes())));
     assert!(failures.len() == 1 && failures[0].contains("more than 64 rules name a file"), "{failures:?}");

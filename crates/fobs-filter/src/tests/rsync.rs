@@ -57,7 +57,8 @@ fn make_tree(top: &Path, rng: &mut Rng, depth: u64, own_files: bool) {
     if own_files && rng.below(3) == 0 {
         let clear = if rng.below(5) == 0 { "!\n" } else { "" };
         let further = rng.pick(&["", "", ": .more\n", ":n .more\n", ":C\n", "dir-merge,e .more\n"]);
-        let rules = format!("# ours\n{}\n{clear}{further}{}\n", rule(rng), rule(rng));
+        let cleared = if rng.below(3) == 0 { further } else { "" };
+        let rules = format!("# ours\n{}\n{cleared}{clear}{further}{}\n", rule(rng), rule(rng));
         fs::write(top.join(".rules"), rules).expect("a file");
     }
     // What counts only where a directory above, or this one, names it.
