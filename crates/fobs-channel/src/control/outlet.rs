@@ -152,7 +152,14 @@ impl Waiting {
             // `MAX`: at the place where the stream is.
             match pwritev2(stream.as_fd(), &[IoSlice::new(front)], u64::MAX, ReadWriteFlags::NOWAIT) {
                 // An older kernel, or a container that knows no such call.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => {
+                Err(
+                    Errno::OPNOTSUPP
+                    | Errno::NOSYS
+                    | Errno::INVAL
+                    | Errno::SPIPE
+                    | Errno::PERM
+                    | Errno::ACCESS,
+                ) => {
                     self.writes = Writes::Pieces;
                 }
                 written => return Ok(written?),

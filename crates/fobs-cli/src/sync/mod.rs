@@ -179,7 +179,9 @@ fn ends(args: &SyncArgs) -> Result<(&[OsString], Location)> {
             let nowhere = std::env::temp_dir().join(format!("fobs-lists-{}-only", std::process::id()));
             Ok((sources, Location::Local(nowhere)))
         }
-        [sources @ .., destination] if !is_alone => Ok((sources, location::parse(destination)?)),
+        [sources @ .., destination] if !is_alone => {
+            Ok((sources, location::parse(&old_args::unquoted(args, destination)?)?))
+        }
         _ => Err(usage("a sync needs a source and a destination, as in fobs sync -a data/ host:data")),
     }
 }

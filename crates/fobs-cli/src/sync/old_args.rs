@@ -1,5 +1,5 @@
-//! `--old-args`: the path of a source on another host is divided as a shell there would do it, which may give
-//! several names.
+//! `--old-args`: a path on another host is read as a shell there would do it, so quotes are its own, and a
+//! source may be several names. Variables and braces are not expanded.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,12 +19,35 @@ const NAMES_MAX: usize = 100_000;
 /// # Errors
 /// `Usage` for a quote without its end.
 pub fn divided(args: &SyncArgs, words: &[OsString]) -> Result<Vec<OsString>> {
-    let is_asked = args.chosen.sync.old_args.unwrap_or_else(|| {
+    if is_asked(args) { all(words) } else { Ok(words.to_vec()) }
+}
+
+/// The word of the destination, without the quotes of a shell where that is asked for.
+///
+/// # Errors
+/// `Usage` for a quote without its end, and for several names.
+pub fn unquoted(args: &SyncArgs, word: &OsStr) -> Result<OsString> {
+    if is_asked(args) { one(word) } else { Ok(word.to_owned()) }
+}
+
+fn is_asked(args: &SyncArgs) -> bool {
+    args.chosen.sync.old_args.unwrap_or_else(|| {
         // As rsync: where the line says nothing of it.
         let named = std::env::var("RSYNC_OLD_ARGS").unwrap_or_default();
         !args.has("secluded-args") && named.parse::<i32>().is_ok_and(|level| level > 0)
-    });
-    if is_asked { all(words) } else { Ok(words.to_vec()) }
+    })
+}
+
+fn one(word: &OsStr) -> Result<OsString> {
+    let names = parts(word)?;
+    let [name] = names.as_slice() else {
+        let shown = word.to_string_lossy();
+        return Err(usage(format!(
+            "--old-args: the destination '{shown}' is {} names; write quotes around the path, within those of your shell",
+            names.len()
+        )));
+    };
+    Ok(name.clone())
 }
 
 fn all(words: &[OsString]) -> Result<Vec<OsString>> {
@@ -86,6 +109,10 @@ mod tests {
         ] {
             assert_eq!(of(words).expect("good words"), expected, "{words:?}");
         }
+        assert_eq!(one(OsStr::new("host:\"/vol/x\\ y\" ")).expect("a good word"), "host:/vol/x\\ y");
+        assert_eq!(one(OsStr::new("host:'x y'/z")).expect("a good word"), "host:x y/z");
+        assert_eq!(one(OsStr::new("it's here")).expect("a local name"), "it's here");
+        assert!(one(OsStr::new("host:x y")).expect_err("two").message.contains("2 names"));
         let error = of(&["host:it's"]).expect_err("a quote is open");
         assert!(error.message.contains("'host:it's'"), "{error}");
     }

@@ -190,3 +190,31 @@ fn output_that_cannot_be_printed_has_its_code() {
     let place = Place::make(&case);
     assert_eq!(place.code("fobs", "", "-a --json src/ dst/ > /dev/full").0, Some(13));
 }
+
+/// As osync, rbme and Back In Time wrote their lines before rsync 3.2.4.
+#[test]
+fn old_lines_have_their_paths_read_as_by_a_shell_there() {
+    let case = Case::new("old_lines_have_their_paths_read_as_by_a_shell_there");
+    let place = Place::make(&case);
+    fs::write(place.top.join("src/two words"), "x").expect("our own place");
+    let old = "export RSYNC_OLD_ARGS=1;";
+    for (before, line, expected) in [
+        ("", "-a --old-args -e TOP/rsh \"h:TOP/src/a TOP/src/d\" dst/", &["a", "d"][..]),
+        (old, "-a -e TOP/rsh \"h:'TOP/src/two words' TOP/src/b\" dst/", &["b", "two words"]),
+        (old, "-a -e TOP/rsh src/a src/b \"h:'TOP/dst/'\"", &["a", "b"]),
+        ("", "-a --old-args -e TOP/rsh src/a 'h:\"TOP/\"dst/'", &["a"]),
+        (old, "-a -s -e TOP/rsh \"h:TOP/src/two words\" dst/", &["two words"]),
+        ("", "-a -e TOP/rsh \"h:TOP/src/two words\" dst/", &["two words"]),
+    ] {
+        for program in ["fobs", "rsync"] {
+            if program == "rsync" && !is_installed() {
+                continue;
+            }
+            let (code, said) = place.code(program, before, line);
+            assert_eq!(code, Some(0), "{program} {line}: {said}");
+            assert_eq!(super::files::names(&place.top.join("dst")), expected, "{program} {line}");
+        }
+    }
+    let (code, said) = place.code("fobs", old, "-a -e TOP/rsh src/a \"h:TOP/dst TOP/other\"");
+    assert!(code == Some(1) && said.contains("is 2 names"), "{code:?} {said}");
+}

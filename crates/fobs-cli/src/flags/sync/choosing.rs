@@ -23,7 +23,7 @@ pub const CHOOSING: &[Row] = &[
         .help("Keep the whole paths of the sources, or what follows /./ in them")
         .on(&[RSYNC.letter('R')]),
     Row::switch("old-args", |it, on| it.sync.old_args = Some(on))
-        .help("Divide the paths of sources on another host as a shell there would")
+        .help("Read paths on another host as a shell there would: quotes, and several sources in one")
         .on(&[RSYNC]),
     Row::switch("implied-dirs", |it, on| it.sync.choices.rules.leaves_implied = !on)
         .help("With --no-implied-dirs: leave directories above a name as they are at the destination")
