@@ -11,23 +11,39 @@ use fobs::{Error, ErrorKind, Result};
 
 /// The name of this host in messages.
 const HOST: &str = "localhost";
-/// Starts what is its first word, instead of a host's command.
+/// Starts what is its first word, instead of a host's command; the next ones are of its command line.
 const SCRIPT: &str = "exec \"$0\" server";
-/// Likewise, where links of every user are followed.
-const FOLLOWING: &str = "exec \"$0\" server --insecure-links";
+/// Has links of every user followed.
+const FOLLOWING: &str = " --insecure-links";
+/// Most sources whose directories the other end is told.
+const SOURCES_MAX: usize = 16;
 
-/// Makes a destination on this host one that a second program serves.
+/// Makes a destination on this host one that a second program serves, which reads large sources itself.
 ///
 /// # Errors
 /// This program or the current directory cannot be found.
-pub fn served(destination: &mut Location, options: &mut TransferOptions, links: LinkOwners) -> Result<()> {
+pub fn served(
+    sources: &[Location],
+    destination: &mut Location,
+    options: &mut TransferOptions,
+    links: LinkOwners,
+) -> Result<()> {
     let Location::Local(path) = destination else { return Ok(()) };
     let program = std::env::current_exe().map_err(|error| lost("this program", &error))?;
     let path = absolute(path)?;
-    let script = match links {
-        LinkOwners::Trusted => SCRIPT,
-        LinkOwners::Anyone => FOLLOWING,
-    };
+    let mut script = SCRIPT.to_owned();
+    if links == LinkOwners::Anyone {
+        script += FOLLOWING;
+    }
+    // A limit is for what both programs read and write.
+    let is_unlimited = options.rate_limit.is_none() && !options.delta;
+    let directories = if is_unlimited { directories(sources)? } else { Vec::new() };
+    // Else nothing that the other end has is used.
+    options.delta |= !directories.is_empty();
+    for number in 1..=directories.len() {
+        script += &format!(" --sources-in=\"${{{number}}}\"");
+    }
+    let words = ["-c".into(), script.into(), program.into_os_string()].into_iter().chain(directories);
     *destination = Location::Remote(Remote {
         carrier: Carrier::Ssh,
         user: None,
@@ -37,12 +53,31 @@ pub fn served(destination: &mut Location, options: &mut TransferOptions, links: 
     });
     options.ssh = SshOptions {
         program: Some("/bin/sh".into()),
-        arguments: ["-c", script].map(OsString::from).into_iter().chain([program.into()]).collect(),
+        arguments: words.collect(),
         grammar: ShellGrammar::HostAndCommand,
         ..options.ssh.clone()
     };
     options.transport = Transport::Channel;
     Ok(())
+}
+
+/// The directories to which paths of the transfer are relative, each once; none of too many sources. Where an
+/// option makes other paths, nothing is found there, or what the digest of a chunk refutes.
+fn directories(sources: &[Location]) -> Result<Vec<OsString>> {
+    let mut directories: Vec<OsString> = Vec::new();
+    for source in sources.iter().take(SOURCES_MAX + 1) {
+        let Location::Local(path) = source else { continue };
+        let whole = absolute(path)?;
+        let has_contents = whole.ends_with(b"/") || whole.ends_with(b"/.");
+        let parent = whole.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+        let directory = if has_contents { &whole } else { &whole[..parent] };
+        let directory = OsString::from_vec(directory.to_vec());
+        if !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    let are_few = sources.len() <= SOURCES_MAX;
+    Ok(if are_few { directories } else { Vec::new() })
 }
 
 /// What to write where nothing is on another host and the destination of a copy looks like one: scp makes a
@@ -78,6 +113,21 @@ fn lost(what: &str, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sources_lie_in_directories_that_are_named_once() {
+        let found = |sources: &[&str]| {
+            let sources: Vec<Location> = sources.iter().map(|path| Location::Local(path.into())).collect();
+            directories(&sources).expect("there is a current directory")
+        };
+        assert_eq!(found(&["/a/b", "/a/c", "/d/", "/e/."]), ["/a/", "/d/", "/e/."]);
+        assert_eq!(found(&["/a"]), ["/"]);
+        let here = std::env::current_dir().expect("it exists");
+        assert_eq!(found(&["a", "b/c"]), [here.join(""), here.join("b/")]);
+        let many: Vec<String> = (0..=SOURCES_MAX).map(|number| format!("/{number}/")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!((found(&many[1..]).len(), found(&many).len()), (SOURCES_MAX, 0));
+    }
 
     #[test]
     fn a_host_without_its_colon_is_no_new_file() {

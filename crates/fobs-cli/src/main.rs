@@ -95,7 +95,9 @@ fn server(args: &ServerArgs) -> u8 {
     let cancel = CancelToken::new();
     let restriction = resolve::server(args);
     let installed = signals::install(&cancel).map_err(StdioError::Untold);
-    match installed.and_then(|()| fobs::serve_stdio(restriction.as_ref(), &cancel)) {
+    match installed.and_then(|()| {
+        fobs::serve_stdio(restriction.as_ref(), fobs::SourcesHere::open(&args.sources_in), &cancel)
+    }) {
         Ok(()) => exit::SUCCESS,
         Err(StdioError::Told(error)) => error.kind.exit_code(),
         Err(StdioError::Untold(error)) => ended(&Err(error)),

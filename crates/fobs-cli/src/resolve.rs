@@ -44,7 +44,7 @@ pub fn copy(args: &CpArgs) -> Result<Copy> {
             return Err(Error::new(ErrorKind::Usage, why));
         }
         let mut options = transfer(&args.chosen)?;
-        here::served(&mut destination, &mut options, LinkOwners::Trusted)?;
+        here::served(&sources, &mut destination, &mut options, LinkOwners::Trusted)?;
         return Ok(Copy { sources, destination, options });
     }
     location::check_route(&sources, &destination)?;

@@ -28,6 +28,7 @@ use fobs_model::message::files::WireEntry;
 use fobs_model::message::{Message, PathRole};
 use fobs_model::permit::Permit;
 use fobs_model::rights::{Access, Rights};
+use fobs_store::SourcesHere;
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Errand, Tcp, outside};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -434,6 +435,7 @@ impl Daemon {
             client: None,
             size_max: None,
             budget: self.memory.session_below(SESSION_BYTES_MIN)?,
+            here: SourcesHere::default(),
             throttle: seat.throttle(),
             events,
         })

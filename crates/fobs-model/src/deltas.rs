@@ -15,6 +15,8 @@ pub enum Origin {
     Moved,
     /// One of a similar name.
     Similar,
+    /// The source itself, where both ends are this host: that counts as sent.
+    Source,
 }
 
 /// Bytes that came from what the receiver had, by the file that they came from.
@@ -83,6 +85,7 @@ impl Matched {
             Origin::Elsewhere => &mut self.elsewhere,
             Origin::Moved => &mut self.moved,
             Origin::Similar => &mut self.similar,
+            Origin::Source => return,
         };
         *sum = sum.saturating_add(bytes);
     }

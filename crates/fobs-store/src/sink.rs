@@ -1,5 +1,6 @@
 //! The receiving side's storage: stores verified chunks in order (protocol 7.6).
 
+use crate::delta::SourcesHere;
 use std::cell::Cell;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
@@ -74,6 +75,7 @@ pub struct Sink {
     bases: Vec<Basis>,
     links: Links,
     budget: MemoryBudget,
+    here: SourcesHere,
     /// Whether a path may come twice: the contents of several directories.
     may_repeat: bool,
     /// Whether something could not be read or stored.
@@ -189,6 +191,7 @@ impl Sink {
             bases: Vec::new(),
             links: Links::within(budget),
             budget: budget.clone(),
+            here: SourcesHere::default(),
             may_repeat: false,
             has_failures: false,
             over: false,

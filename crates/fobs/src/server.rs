@@ -42,7 +42,7 @@ use fobs_model::message::{Accept, Hello, Message, Open, PULSE, Sending, WAITS};
 use fobs_model::options::{Privileges, Stamps};
 use fobs_model::permit::{Needs, Permit};
 use fobs_model::text::sane;
-use fobs_store::{Base, Source};
+use fobs_store::{Base, Source, SourcesHere};
 use rustix::process::geteuid;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -76,6 +76,8 @@ pub struct Policy {
     pub size_max: Option<u64>,
     /// What the transfer may keep.
     pub budget: MemoryBudget,
+    /// Where the client's sources are, if they are on this host.
+    pub here: SourcesHere,
     /// Receives the session's events; its client shows its own.
     pub events: Arc<dyn EventSink>,
 }
@@ -197,7 +199,8 @@ fn receive_push(
     let (config, endurance) = (receiver_config(open.ack_every), endurance_of(peer, open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
     let beside = backup_beside(&open);
-    let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel, &policy.budget)?;
+    let held = (&policy.budget, &policy.here);
+    let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel, held)?;
     check_bases(&sink, Some(&policy.permit))?;
     if let Some(path) = beside.filter(|_| sink.is_one_name()) {
         policy.permit.check_path(&path)?;

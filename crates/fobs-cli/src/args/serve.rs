@@ -126,6 +126,10 @@ pub struct ServerArgs {
     #[arg(long, hide = true, conflicts_with = "restrict")]
     pub insecure_links: bool,
 
+    /// Where the sources of a copy from this host to itself are
+    #[arg(long, hide = true, value_name = "DIR", conflicts_with = "restrict")]
+    pub sources_in: Vec<PathBuf>,
+
     /// What the client may do there.
     #[command(flatten)]
     pub rights: RestrictedRights,

@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use fobs::options::flag::CommandName;
-use fobs::options::sync::{RunAs, SyncOptions};
+use fobs::options::sync::{Delta, RunAs, SyncOptions};
 use fobs::options::{Carrier, Location, Remote, ShellGrammar, TransferOptions, Transport};
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, SyncEnd, Transfer};
 
@@ -154,7 +154,9 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
             // Nothing else needs this process's own rights.
             fobs::run_as(&account)?;
         }
-        here::served(&mut destination, &mut options, args.chosen.sync.link_owners)?;
+        // Who asks for deltas wants those of what is there.
+        let told: &[Location] = if sync.delta == Delta::Auto { &sources } else { &[] };
+        here::served(told, &mut destination, &mut options, args.chosen.sync.link_owners)?;
         return Ok(Sync { sources, destination, options, sync });
     }
     let carrier = sources.iter().chain([&destination]).find_map(|place| match place {

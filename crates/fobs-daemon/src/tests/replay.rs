@@ -137,6 +137,7 @@ impl Host for Login {
     fn judge(&mut self, _wanted: Wanted<'_>) -> Result<Policy> {
         Ok(Policy {
             budget: fobs_model::budget::MemoryBudget::default(),
+            here: fobs_store::SourcesHere::default(),
             base: Base::Ambient,
             permit: Permit::of_the_user(),
             within: Vec::new(),

@@ -12,6 +12,7 @@ mod asks;
 mod basis;
 mod choice;
 mod cut;
+mod here;
 mod list;
 mod lists;
 mod matcher;
@@ -30,6 +31,7 @@ pub use answers::{FineJob, FinePieces};
 pub use asks::{FineAnswer, FineAsk};
 pub use cut::Average;
 pub(crate) use cut::SHORT_MAX;
+pub use here::SourcesHere;
 pub use list::{PieceList, SegmentWriter};
 pub use lists::{Asker, ListPart, Lists, ListsGuard};
 #[cfg(any(test, feature = "testing"))]

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::asks::FineAsk;
 use super::basis::basis_in_place;
 use super::cut::Average;
+use super::here::SourcesHere;
 use super::list::SegmentWriter;
 use super::lists::{ListPart, PIECES_MAX};
 use super::names::{NameKey, NameLen};
@@ -42,7 +43,13 @@ struct Shared {
     state: Mutex<Offered>,
     changed: Condvar,
     /// Where files are opened.
-    view: Mutex<Option<View>>,
+    places: Mutex<Option<Places>>,
+}
+
+#[derive(Debug)]
+struct Places {
+    view: View,
+    here: SourcesHere,
 }
 
 #[derive(Debug, Default)]
@@ -66,8 +73,8 @@ pub(super) struct Offer {
     /// Path within the transfer of what is to come.
     path: Vec<u8>,
     held: Held,
-    /// Where it is supposed to be under another name.
-    supposed: Option<Vec<u8>>,
+    /// Where it is supposed to be, if it is not listed.
+    supposed: Option<Supposed>,
     /// What that file was before anything of it was read.
     before: Option<Stamp>,
     origin: Origin,
@@ -106,6 +113,17 @@ pub(crate) enum Held {
     /// By its path below the destination's top directory, where it is opened once it is needed: it is
     /// supposed to be the file, and not listed.
     Named(Vec<u8>),
+    /// As the source itself, of this time of change, on the same host: likewise.
+    Source(i64),
+}
+
+/// Where a file is that has not been looked through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Supposed {
+    /// Under another name of the destination.
+    Moved(Vec<u8>),
+    /// At the source.
+    Source,
 }
 
 impl Offer {
@@ -113,7 +131,7 @@ impl Offer {
     pub(super) fn open(&self) -> Option<&Readable> {
         match &self.held {
             Held::Open(file) => Some(file),
-            Held::Named(_) => None,
+            Held::Named(_) | Held::Source(_) => None,
         }
     }
 }
@@ -198,7 +216,8 @@ impl Offers {
             row,
             path: path.to_vec(),
             supposed: match &held {
-                Held::Named(place) => Some(place.clone()),
+                Held::Named(place) => Some(Supposed::Moved(place.clone())),
+                Held::Source(_) => Some(Supposed::Source),
                 Held::Open(_) => None,
             },
             before: None,
@@ -261,21 +280,32 @@ impl Offers {
     }
 
     /// Where what is held by its path is opened.
-    pub(crate) fn look_in(&self, view: View) {
-        *self.0.view.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
+    pub(crate) fn look_in(&self, view: View, here: SourcesHere) {
+        *self.0.places.lock().unwrap_or_else(PoisonError::into_inner) = Some(Places { view, here });
     }
 
     /// What was offered for a row.
     pub(crate) fn basis(&self, row: u64) -> Option<Readable> {
-        let held = self.lock().offers.iter().find(|offer| offer.row == row).map(|it| it.held.clone())?;
-        let place = match held {
-            Held::Open(file) => return Some(file),
-            Held::Named(place) => place,
+        let of_row = |offer: &&Offer| offer.row == row;
+        let copied = |offer: &Offer| (offer.held.clone(), offer.path.clone(), offer.sizes.basis);
+        let (held, path, size) = self.lock().offers.iter().find(of_row).map(copied)?;
+        if let Held::Open(file) = held {
+            return Some(file);
+        }
+        let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let Places { view, here } = places.as_mut()?;
+        let file = match held {
+            Held::Open(file) => file,
+            Held::Named(place) => {
+                let found = basis_in_place(view, &place, 1)?;
+                Readable::of(view, &place, found)
+            }
+            Held::Source(mtime_s) => {
+                let file = here.file(&path, (size, mtime_s))?;
+                let place = view.place(&path).into_owned();
+                Readable::of(view, &place, (file, size))
+            }
         };
-        let mut view = self.0.view.lock().unwrap_or_else(PoisonError::into_inner);
-        let view = view.as_mut()?;
-        let (file, size) = basis_in_place(view, &place, 1)?;
-        let file = Readable::of(view, &place, (file, size));
         let mut state = self.lock();
         // Where many are read, each is opened when it is needed.
         let may_stay = state.open() < OPEN_MAX;
@@ -293,7 +323,8 @@ impl Offers {
     pub(crate) fn moved(&self, path: &[u8]) -> Option<(u64, Vec<u8>, Option<Stamp>)> {
         let state = self.lock();
         let offer = state.offers.iter().find(|offer| offer.path == path)?;
-        Some((offer.row, offer.supposed.clone()?, offer.before))
+        let Supposed::Moved(place) = offer.supposed.clone()? else { return None };
+        Some((offer.row, place, offer.before))
     }
 
     /// Whether what comes under a path may share blocks with its basis, so that none are to be reserved.

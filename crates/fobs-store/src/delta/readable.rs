@@ -119,7 +119,8 @@ impl Readable {
 
 /// A copy beside the file that shares its blocks; none where the file system cannot.
 fn own_copy(view: &mut View, place: &[u8], file: &OwnedFd) -> Option<OwnedFd> {
-    let directory = view.hold(path::split(place).0).ok()?;
+    // A new directory may not be there yet.
+    let directory = view.hold(path::split(place).0).or_else(|_| view.hold(b"")).ok()?;
     let mode = Mode::RUSR | Mode::WUSR;
     let copy = open_beneath(&*directory, b"", UNNAMED, mode, Links::Refuse).ok()?;
     ioctl_ficlone(&copy, file).ok()?;

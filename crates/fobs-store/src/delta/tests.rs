@@ -328,7 +328,7 @@ fn what_is_supposed_is_not_listed_once_it_is_open() {
     std::fs::write(top.path().join("old"), content(1000, 1)).expect("our own place");
     let held = OwnedFd::from(File::open(top.path()).expect("it is there"));
     let offers = Offers::default();
-    offers.look_in(crate::view::View::new(Arc::new(held), None));
+    offers.look_in(crate::view::View::new(Arc::new(held), None), crate::SourcesHere::default());
     let basis = Basis { held: Held::Named(b"old".to_vec()), size: 1000, origin: Origin::Moved };
     assert!(offers.offer(3, b"new", (basis, 1000), &|| false));
     offers.are_complete();

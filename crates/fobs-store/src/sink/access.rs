@@ -8,6 +8,7 @@ use super::{Later, Sink, Target};
 use crate::backups::Backups;
 use crate::clearance::{Clearances, Gate};
 use crate::delta::Offers;
+use crate::delta::SourcesHere;
 use crate::journal::{Adoptions, Doubt, Health, History, TakeoverWatch};
 use crate::requested::Requested;
 use crate::tree::{Entrances, FirstNames, Settling};
@@ -48,6 +49,16 @@ impl Sink {
     /// From now on a survey may offer what is there, and a chunk may be a patch of that.
     pub(crate) fn offer(&mut self) -> Offers {
         self.offers.get_or_insert_default().clone()
+    }
+
+    /// The sources are on this host.
+    pub fn finds_sources(&mut self, here: &SourcesHere) {
+        self.here = here.clone();
+    }
+
+    /// Where the sources are, if they are on this host.
+    pub(crate) fn sources_here(&self) -> &SourcesHere {
+        &self.here
     }
 
     /// What is offered.

@@ -21,6 +21,7 @@ use super::target::{Target, missing_bases};
 use crate::beneath::{kind, meta};
 use crate::clearance::{Clearances, Kind};
 use crate::delta::Offers;
+use crate::delta::SourcesHere;
 use crate::extraneous::Deleted;
 use crate::held::is_private;
 use crate::identity::Identity;
@@ -70,6 +71,7 @@ pub struct Compare {
     listed: Option<ListedNames>,
     /// Where to offer what is there; `None` where nothing is.
     offers: Option<Offers>,
+    here: SourcesHere,
     neighbours: Option<Neighbours>,
     /// The files of the destination, once one of them may have moved.
     moved: Option<Moved>,
@@ -101,6 +103,7 @@ impl Compare {
             clearances,
             listed,
             offers: None,
+            here: SourcesHere::default(),
             neighbours: None,
             moved: None,
             new_bytes: 0,
@@ -138,7 +141,11 @@ impl Compare {
     pub fn offer(&mut self, sink: &mut Sink) {
         if self.terms == Terms::default() && self.view.is_some() {
             let offers = sink.offer();
-            self.view.iter().for_each(|view| offers.look_in(view.clone()));
+            // What is changed in its place is its own basis.
+            if self.target.as_ref().is_none_or(|target| !target.is_in_place()) {
+                self.here = sink.sources_here().clone();
+            }
+            self.view.iter().for_each(|view| offers.look_in(view.clone(), self.here.clone()));
             self.offers = Some(offers);
         }
     }

@@ -2,13 +2,14 @@
 //! becomes of the basis meanwhile.
 
 mod elsewhere;
+mod here;
 mod known;
 mod long;
 mod short;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -29,12 +30,20 @@ struct Play<'p> {
     terms: Terms,
     /// Data of a chunk, bytes.
     data_max: usize,
-    /// An earlier version that the sender has.
-    earlier: Option<std::path::PathBuf>,
+    beside: Beside,
     /// Ends after this number of chunks.
     chunks: usize,
     /// Called with the number of each chunk before it is stored.
     between: &'p mut dyn FnMut(usize),
+}
+
+/// What an end has beside the two trees.
+enum Beside {
+    Nothing,
+    /// The sender: an earlier version.
+    Earlier(PathBuf),
+    /// The receiver: the directory of the sources.
+    Sources(PathBuf),
 }
 
 /// What it did.
@@ -68,7 +77,7 @@ fn play(world: &World, key: NameKey) -> Delta {
             key,
             terms,
             data_max: 1 << 20,
-            earlier: None,
+            beside: Beside::Nothing,
             chunks: usize::MAX,
             between: &mut between,
         },
@@ -99,7 +108,7 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     })
     .expect("a source can be read");
     source.tell_identities();
-    if let Some(earlier) = &play.earlier {
+    if let Beside::Earlier(earlier) = &play.beside {
         let place = std::os::unix::ffi::OsStrExt::as_bytes(earlier.as_os_str());
         source.has_earlier(EarlierFiles::at(&Base::Ambient, place).expect("it can be read"));
     }
@@ -112,6 +121,9 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     };
     let mut sink = Sink::open(spec).expect("the destination can be written");
     sink.follow(&options);
+    if let Beside::Sources(directory) = &play.beside {
+        sink.finds_sources(&SourcesHere::open(&[directory]));
+    }
     let mut compare =
         Compare::for_sync(&mut sink, options, Privileges::OfTheUser).expect("the options are possible");
     compare.offer(&mut sink);
@@ -201,14 +213,6 @@ fn store(
     sink.suspend();
 }
 
-/// Whether files of the destination's file system can share blocks.
-fn shares_blocks(world: &World) -> bool {
-    let [one, other] = ["../one", "../other"].map(|name| world.to(name));
-    fs::write(&one, content(8192, 1)).expect("our own place");
-    let files = (File::open(&one), File::create(&other));
-    rustix::fs::ioctl_ficlone(files.1.expect("our own place"), files.0.expect("own file")).is_ok()
-}
-
 /// Cases of a property: more in the long tier.
 fn cases(usual: u32) -> ProptestConfig {
     ProptestConfig::with_cases(if cfg!(feature = "long") { 500 } else { usual })
@@ -283,19 +287,6 @@ fn a_name_that_misleads_costs_a_chunk_and_no_file() {
 }
 
 #[test]
-fn zeros_and_repeats_are_found_once() {
-    let world = world_of(&vec![0; LEN], &vec![0; 2 * LEN]);
-    let delta = ordinary(&world);
-    expect_equal(&world);
-    assert!(delta.wire < 20_000, "{delta:?}");
-    let line = b"the same line over and over, of no useful length\n";
-    let world = world_of(&line.repeat(LEN / line.len()), &line.repeat(LEN / line.len() - 100));
-    let delta = ordinary(&world);
-    expect_equal(&world);
-    assert!(delta.wire < LEN as u64 / 15, "{delta:?}");
-}
-
-#[test]
 fn holes_stay_holes() {
     let old = content(LEN, 1);
     let world = world_of(&old, b"");
@@ -346,7 +337,7 @@ fn a_basis_may_change_at_any_moment() {
                 key,
                 terms,
                 data_max: 1 << 20,
-                earlier: None,
+                beside: Beside::Nothing,
                 chunks: usize::MAX,
                 between: &mut between,
             };
@@ -375,7 +366,7 @@ fn a_half_built_file_goes_on() {
                 key: key.clone(),
                 terms,
                 data_max: 512 << 10,
-                earlier: None,
+                beside: Beside::Nothing,
                 chunks,
                 between: &mut between,
             },
@@ -402,7 +393,7 @@ fn a_client_that_may_not_look_gets_no_lists() {
             key,
             terms,
             data_max: 1 << 20,
-            earlier: None,
+            beside: Beside::Nothing,
             chunks: usize::MAX,
             between: &mut between,
         };
@@ -491,7 +482,7 @@ proptest! {
         let world = world_of(&old, &new);
         let (terms, mut between) = (Terms::default(), |_| ());
         let key = if misleading { NameKey::new(MISLEADING) } else { NameKey::new([3; 32]) };
-        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, earlier: None, chunks: usize::MAX, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());

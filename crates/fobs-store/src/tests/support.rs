@@ -415,3 +415,11 @@ pub struct Answering {
     /// Of the answers.
     pub bytes: AtomicU64,
 }
+
+/// Whether files of the destination's file system can share blocks.
+pub fn shares_blocks(world: &World) -> bool {
+    let [one, other] = ["../one", "../other"].map(|name| world.to(name));
+    fs::write(&one, content(8192, 1)).expect("our own place");
+    let files = (fs::File::open(&one), fs::File::create(&other));
+    rustix::fs::ioctl_ficlone(files.1.expect("our own place"), files.0.expect("own file")).is_ok()
+}

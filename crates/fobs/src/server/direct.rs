@@ -27,7 +27,14 @@ pub(super) fn receive(
     }
     let began = Instant::now();
     pass(&policy.throttle, object.len(), cancel)?;
-    let sink = push_sink(open, policy.base, &policy.permit, &policy.within, channel, &policy.budget)?;
+    let sink = push_sink(
+        open,
+        policy.base,
+        &policy.permit,
+        &policy.within,
+        channel,
+        (&policy.budget, &policy.here),
+    )?;
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let (summary, closing) = store(object, sink, &reporter)?;
     // A client that misses the answer sends all of it again, so nothing need be kept for it.

@@ -10,7 +10,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::PathRole;
 use fobs_model::options::{DEFAULT_UDP_PORTS, Restriction};
 use fobs_model::permit::{Needs, Permit};
-use fobs_store::{Base, Expanded, at_home, expand};
+use fobs_store::{Base, Expanded, SourcesHere, at_home, expand};
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Tcp};
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,15 +19,17 @@ use std::sync::Arc;
 
 /// Serves one session over standard input and output, with the rights of the user who runs it, or below one
 /// directory: `fobs server`, which ssh starts. Takes both streams over: what is printed from here on goes to
-/// standard error.
+/// standard error. `here` is where the client's sources are, if it is on this host.
 ///
 /// # Errors
 /// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation.
 pub fn serve_stdio(
     restriction: Option<&Restriction>,
+    here: SourcesHere,
     cancel: &CancelToken,
 ) -> std::result::Result<(), StdioError> {
     let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
+    login.sources = here;
     let domain = login.domain().map_err(StdioError::Untold)?;
     let channel = ssh::server_channel().map_err(StdioError::Untold)?;
     match serve(channel, domain, &mut login, cancel) {
@@ -73,6 +75,7 @@ struct Login {
     within: Vec<u8>,
     /// The address to which the client made its connection.
     here: Option<IpAddr>,
+    sources: SourcesHere,
     is_client_told: bool,
 }
 
@@ -91,7 +94,15 @@ impl Login {
         // From sshd: "client-ip client-port server-ip server-port".
         let connection = std::env::var("SSH_CONNECTION").ok();
         let here = connection.and_then(|it| it.split(' ').nth(2)?.split('%').next()?.parse::<IpAddr>().ok());
-        Ok(Login { base, permit, reach, within, here, is_client_told: false })
+        Ok(Login {
+            base,
+            permit,
+            reach,
+            within,
+            here,
+            sources: SourcesHere::default(),
+            is_client_told: false,
+        })
     }
 }
 
@@ -123,6 +134,7 @@ impl Host for Login {
             addresses: self.here.iter().map(IpAddr::to_string).collect(),
             size_max: None,
             budget: MemoryBudget::default(),
+            here: self.sources.clone(),
             client: ssh::client_address(),
             throttle: Throttle::default(),
             events: Arc::new(|_| ()),

@@ -9,7 +9,9 @@ use fobs_model::error::Result;
 use fobs_model::message::Open;
 use fobs_model::options::sync::SyncOptions;
 use fobs_model::permit::Permit;
-use fobs_store::{Base, EarlierFiles, Part, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
+use fobs_store::{
+    Base, EarlierFiles, Part, Sink, SinkSpec, Source, SourceShape, SourceSpec, SourcesHere, client_id,
+};
 
 /// Where a push is stored, and how.
 pub(super) fn push_sink(
@@ -18,7 +20,7 @@ pub(super) fn push_sink(
     permit: &Permit,
     within: &[u8],
     channel: &ControlChannel,
-    budget: &MemoryBudget,
+    (budget, here): (&MemoryBudget, &SourcesHere),
 ) -> Result<Sink> {
     if open.probe.is_some() {
         return Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream);
@@ -45,7 +47,9 @@ pub(super) fn push_sink(
         holder: peer.description.clone(),
         budget: budget.clone(),
     };
-    open_sink(spec, open.sync.as_ref())
+    let mut sink = open_sink(spec, open.sync.as_ref())?;
+    sink.finds_sources(here);
+    Ok(sink)
 }
 
 /// What a pull asks for.

@@ -13,6 +13,7 @@ use crate::Server;
 use fobs::server::serve_stdio;
 use fobs_model::cancel::CancelToken;
 use fobs_model::options::ServeOptions;
+use fobs_store::SourcesHere;
 
 /// Prints the log's sentences on standard error.
 struct Printed;
@@ -69,7 +70,7 @@ fn serves_where_it_is_told_to() {
             let right = known().into_iter().find(|it| it.word() == word && it.privileged == privileged);
             let restriction = right.and_then(|it| it.restriction(root)).unwrap();
             // What it says of the session's end was told to the client.
-            let _ = serve_stdio(Some(&restriction), &CancelToken::new());
+            let _ = serve_stdio(Some(&restriction), SourcesHere::default(), &CancelToken::new());
         }
     }
 }

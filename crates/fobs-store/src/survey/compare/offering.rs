@@ -53,13 +53,18 @@ impl Compare {
         let basis = self.basis_of(row, stop)?;
         let told = match basis.held {
             Held::Open(_) => Changes::LISTED,
-            Held::Named(_) => Changes::SUPPOSED,
+            Held::Named(_) | Held::Source(_) => Changes::SUPPOSED,
         };
         let offers = self.offers.as_ref()?;
         offers.offer(self.rows, &row.path, (basis, row.identity.size), stop).then_some(told)
     }
 
     fn basis_of(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<Basis> {
+        let of_source = (row.identity.size, row.meta.mtime_s);
+        if self.here.file(&row.path, of_source).is_some() {
+            let (size, mtime_s) = of_source;
+            return Some(Basis { held: Held::Source(mtime_s), size, origin: Origin::Source });
+        }
         let view = self.view.as_mut()?;
         let size = row.identity.size;
         let place = view.place(&row.path).into_owned();

@@ -154,6 +154,11 @@ impl Target {
         self.options.fuzzy
     }
 
+    /// Whether files are changed in their places.
+    pub(in crate::survey) fn is_in_place(&self) -> bool {
+        self.options.rules.in_place
+    }
+
     /// Whether files of the destination are looked for under other names.
     pub(in crate::survey) fn renames(&self) -> Renames {
         self.options.track_renames

@@ -24,7 +24,7 @@ pub(super) fn altered(world: &World, alter: fn(&mut SyncOptions)) -> Delta {
             key,
             terms,
             data_max: 1 << 20,
-            earlier: None,
+            beside: Beside::Nothing,
             chunks: usize::MAX,
             between: &mut between,
         },

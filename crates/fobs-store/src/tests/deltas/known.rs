@@ -1,15 +1,14 @@
 //! What is known of a basis without a list: that it has size and time of the file, or is an earlier version
 //! that the sender has too.
 
-use std::path::PathBuf;
-
 use super::*;
 use fobs_model::options::sync::{Delete, DeleteWhen, Delta as When};
 
 fn run_with(world: &World, alter: fn(&mut SyncOptions), earlier: Option<PathBuf>) -> Delta {
     let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
+    let beside = earlier.map_or(Beside::Nothing, Beside::Earlier);
     let play =
-        Play { alter, key, terms, data_max: 1 << 20, earlier, chunks: usize::MAX, between: &mut between };
+        Play { alter, key, terms, data_max: 1 << 20, beside, chunks: usize::MAX, between: &mut between };
     run(world, play)
 }
 
@@ -180,8 +179,15 @@ fn a_moved_basis_may_change_at_any_moment() {
             let (key, terms) = (NameKey::new([1; 32]), Terms::default());
             let alter: fn(&mut SyncOptions) = |options| options.track_renames = Renames::All;
             let chunks = usize::MAX;
-            let play =
-                Play { alter, key, terms, data_max: 1 << 20, earlier: None, chunks, between: &mut between };
+            let play = Play {
+                alter,
+                key,
+                terms,
+                data_max: 1 << 20,
+                beside: Beside::Nothing,
+                chunks,
+                between: &mut between,
+            };
             let delta = run(&world, play);
             assert!(fs::read(world.to("new")).expect("it came") == data, "{how}, {moment}");
             assert_eq!(delta.failures, Vec::<String>::new(), "{how}, {moment}");
@@ -253,7 +259,7 @@ fn what_an_interrupted_run_left_of_another_version_is_used() {
         key,
         terms,
         data_max: 512 << 10,
-        earlier: None,
+        beside: Beside::Nothing,
         chunks: 4,
         between: &mut between,
     };
@@ -298,8 +304,8 @@ proptest! {
         // What the sender takes for the receiver's, which it need not be.
         put(&earlier, &edited(old, &others), 0);
         let (key, terms, mut between) = (NameKey::new([3; 32]), Terms::default(), |_| ());
-        let (data_max, chunks, earlier) = (groups << 16, usize::MAX, Some(earlier));
-        let play = Play { alter: |_| (), key, terms, data_max, earlier, chunks, between: &mut between };
+        let (data_max, chunks, beside) = (groups << 16, usize::MAX, Beside::Earlier(earlier));
+        let play = Play { alter: |_| (), key, terms, data_max, beside, chunks, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());
@@ -324,7 +330,7 @@ proptest! {
             options.track_renames = Renames::All;
             options.delete = Some(Delete::default());
         };
-        let play = Play { alter, key, terms, data_max, earlier: None, chunks, between: &mut between };
+        let play = Play { alter, key, terms, data_max, beside: Beside::Nothing, chunks, between: &mut between };
         let delta = run(&world, play);
         expect_moved(&world);
         prop_assert!(!world.to("old").exists());
@@ -432,8 +438,15 @@ fn a_file_that_changes_while_it_is_renamed_is_never_a_wrong_one() {
             };
             let (key, terms) = (NameKey::new([1; 32]), Terms::default());
             let (alter, chunks): (fn(&mut SyncOptions), usize) = (archives, usize::MAX);
-            let play =
-                Play { alter, key, terms, data_max: 1 << 20, earlier: None, chunks, between: &mut between };
+            let play = Play {
+                alter,
+                key,
+                terms,
+                data_max: 1 << 20,
+                beside: Beside::Nothing,
+                chunks,
+                between: &mut between,
+            };
             let delta = run(&world, play);
             match fs::read(world.to("new")) {
                 Ok(stored) => assert!(stored == data, "{how}, {moment}: {:?}", delta.failures),

@@ -89,7 +89,7 @@ fn a_long_basis_may_change_at_any_moment() {
                 key,
                 terms,
                 data_max: 1 << 20,
-                earlier: None,
+                beside: Beside::Nothing,
                 chunks: usize::MAX,
                 between: &mut between,
             };
@@ -130,10 +130,23 @@ proptest! {
         let world = world_of(&old, &new);
         let (terms, mut between) = (Terms::default(), |_| ());
         let key = if misleading { NameKey::new(MISLEADING) } else { NameKey::new([3; 32]) };
-        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, earlier: None, chunks: usize::MAX, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());
         prop_assert!(misleading || delta.unusable == 0);
     }
+}
+
+#[test]
+fn zeros_and_repeats_are_found_once() {
+    let world = world_of(&vec![0; LEN], &vec![0; 2 * LEN]);
+    let delta = ordinary(&world);
+    expect_equal(&world);
+    assert!(delta.wire < 20_000, "{delta:?}");
+    let line = b"the same line over and over, of no useful length\n";
+    let world = world_of(&line.repeat(LEN / line.len()), &line.repeat(LEN / line.len() - 100));
+    let delta = ordinary(&world);
+    expect_equal(&world);
+    assert!(delta.wire < LEN as u64 / 15, "{delta:?}");
 }
