@@ -16,7 +16,7 @@ use fobs_model::message::files::{WireEntry, WireKind};
 use fobs_model::options::sync::Enter;
 use fobs_model::options::{Carrier, PickedNames, Remote, SignedTicket, TransferOptions};
 use fobs_model::public_key::PublicKey;
-use fobs_store::{Above, Partial, SinkSpec, client_id, means_contents, shape_of, top_names};
+use fobs_store::{Above, Partial, SinkSpec, SpecialThere, client_id, means_contents, shape_of, top_names};
 use fobs_sys::confine;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -122,7 +122,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             backup_dir: None,
             temp_dir: None,
             partial_dir: None,
-            writes_devices: false,
+            special: SpecialThere::default(),
             transfer_id: id,
             client,
             names: top_names(&paths),

@@ -45,6 +45,17 @@ pub enum Above {
     Made,
 }
 
+/// What becomes of a device, fifo or socket that is the destination of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SpecialThere {
+    /// A device or fifo takes the bytes, as with cp.
+    #[default]
+    TakesBytes,
+    /// It is an entry as any other of a sync: what comes gets its name, or is written to a device
+    /// (`--write-devices`).
+    Replaced,
+}
+
 /// A destination, and what is to become of it.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
@@ -54,8 +65,7 @@ pub(super) struct Wanted<'a> {
     /// The names of the sources, as far as they are known.
     pub(super) names: &'a [Vec<u8>],
     pub(super) above: Above,
-    /// It may be a device that is written as a file.
-    pub(super) writes_devices: bool,
+    pub(super) special: SpecialThere,
 }
 
 /// Resolves the destination and checks, as far as possible now, that it can be written.
@@ -133,11 +143,7 @@ fn existing_place(wanted: &Wanted<'_>, names: &[Vec<u8>], existing: OwnedFd) -> 
             Err(unusable(format!("cannot copy into '{shown}': it is not a directory; name one")))
         }
         FileType::RegularFile => split_place(base, destination),
-        FileType::CharacterDevice | FileType::BlockDevice
-            if wanted.writes_devices && matches!(base, Base::Ambient) && is_trusted(&stat) =>
-        {
-            split_place(base, destination)
-        }
+        _ if wanted.special == SpecialThere::Replaced => split_place(base, destination),
         // Not for clients of a daemon, and not where another user would read what is written.
         FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) && is_trusted(&stat) => {
             // The one that was looked at: by its name it could be another one by now.

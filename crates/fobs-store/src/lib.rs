@@ -90,7 +90,7 @@ pub use beneath::{Base, Links};
 pub use charset::{NameCharsets, convert_names};
 pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, chunk_room};
 pub use delta::SourcesHere;
-pub use destination::Above;
+pub use destination::{Above, SpecialThere};
 pub use expand::{Expanded, at_home, expand, expand_here, may_stand_for, needs_expansion};
 pub use extraneous::{Deleted, Found};
 pub use fobs_model::event::FileDone;

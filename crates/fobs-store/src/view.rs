@@ -109,6 +109,11 @@ impl View {
         }
     }
 
+    /// Whether a path is that of the single source, which gets another name.
+    pub(super) fn is_named(&self, path: &[u8]) -> bool {
+        self.name.is_some() && path::split_first(path).1.is_empty()
+    }
+
     /// The status of what stands at a path within the transfer.
     pub(super) fn stat(&mut self, path: &[u8]) -> Result<Stat, Errno> {
         let place = self.place(path);

@@ -13,7 +13,7 @@ use fobs_model::options::{
 };
 use fobs_model::permit::Permit;
 use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
-use fobs_store::{Above, Partial, Sink, SinkSpec};
+use fobs_store::{Above, Partial, Sink, SinkSpec, SpecialThere};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -68,6 +68,11 @@ pub fn preserved(sync: Option<&SyncOptions>, preserve: bool) -> Preserve {
 /// What becomes of directories above the destination that do not exist.
 pub fn above(sync: Option<&SyncOptions>) -> Above {
     if sync.is_some_and(|sync| sync.make_path) { Above::Made } else { Above::Required }
+}
+
+/// What becomes of a device or fifo that is the destination.
+pub(crate) fn special_there(sync: Option<&SyncOptions>) -> SpecialThere {
+    if sync.is_some() { SpecialThere::Replaced } else { SpecialThere::TakesBytes }
 }
 
 /// What decides on the rows of a sync, from a sender of which `has` tells what it can do: whether it tells of

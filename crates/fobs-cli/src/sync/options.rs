@@ -239,7 +239,7 @@ fn filter(given: &SyncWords) -> Result<Filter> {
             // The two that stand for more.
             RuleOption::Filter if word == b":C" => add_plain(&mut filter, CVS_FILES),
             RuleOption::Filter if word == b"-C" => {
-                cvs_names().try_for_each(|rule| add_plain(&mut filter, &rule))
+                cvs_names().iter().try_for_each(|rule| add_plain(&mut filter, rule))
             }
             RuleOption::Filter => filter.add_rule(word, &mut |name| {
                 read(Path::new(OsStr::from_bytes(name))).inspect_err(|_| unread = true)
@@ -302,16 +302,26 @@ fn cvs_rules(filter: &mut Filter) -> Result<()> {
 }
 
 /// The rules for what CVS leaves out, and for what the user's own file and variable name.
-fn cvs_names() -> impl Iterator<Item = Vec<u8>> {
+fn cvs_names() -> Vec<Vec<u8>> {
     let own = std::env::home_dir().map(|home| home.join(".cvsignore"));
     let own = own.and_then(|file| read(&file).ok()).unwrap_or_default();
     let variable = std::env::var_os("CVSIGNORE").unwrap_or_default().into_vec();
-    let split = |text: Vec<u8>| -> Vec<Vec<u8>> {
-        let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        words.map(|word| [b"- ", word].concat()).collect()
-    };
+    cvs_list(&own, &variable)
+}
+
+/// The same of these texts, in which a `!` clears what stands before it.
+fn cvs_list(own: &[u8], variable: &[u8]) -> Vec<Vec<u8>> {
     let usual = CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes());
-    usual.chain(split(own)).chain(split(variable))
+    let mut rules: Vec<Vec<u8>> = usual.collect();
+    for text in [own, variable] {
+        for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+            match word {
+                b"!" => rules.clear(),
+                word => rules.push([b"- ", word].concat()),
+            }
+        }
+    }
+    rules
 }
 
 /// Adds a rule that names no file.
@@ -388,4 +398,28 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn usage(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As rsync: the list of CVS alone is cleared, and the rules of .cvsignore files stay.
+    #[test]
+    fn a_mark_clears_the_list_of_cvs() {
+        let usual = CVS.split_ascii_whitespace().count();
+        for (own, variable, count, last) in [
+            (&b""[..], &b""[..], usual, None),
+            (b"a\n b\t", b"c", usual + 3, Some(&b"- c"[..])),
+            (b"a ! b", b"c", 2, Some(b"- c")),
+            (b"a !\n", b"c", 1, Some(b"- c")),
+            (b"a", b"! c !x", 2, Some(b"- !x")),
+            (b"a", b"c !", 0, None),
+        ] {
+            let list = cvs_list(own, variable);
+            assert_eq!(list.len(), count, "{own:?} {variable:?}");
+            let own_last = list.last().filter(|_| count != usual);
+            assert_eq!(own_last.map(Vec::as_slice), last, "{own:?} {variable:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::fs::{FileType, Mode, XattrFlags, makedev, mknodat, setxattr};
 
 use super::case::Case;
 use super::net::Side;
@@ -120,4 +120,84 @@ fn one_directory_keeps_unfinished_files_of_all() {
         assert_eq!(fs::read_to_string(to.join(path)).expect(path), text);
     }
     assert_eq!(fs::read_dir(&kept).expect("it stays").count(), 0);
+}
+
+#[test]
+fn one_file_replaces_a_special_one_as_in_a_tree() {
+    for (carrier, direction) in [(Carrier::Ssh, Direction::Push), (Carrier::Ssh, Direction::Pull)] {
+        let case = Case::new("one_file_replaces_a_special_one_as_in_a_tree");
+        let route = Route::open(&case, carrier, direction);
+        fs::create_dir_all(route.source_path("")).expect("our own place");
+        fs::write(route.source_path("f"), "content").expect("our own place");
+        fs::create_dir_all(route.source_path("d/sub")).expect("our own place");
+        let top = route.target_path("");
+        fs::create_dir_all(&top).expect("our own place");
+        let directory = fs::File::open(&top).expect("our own place");
+        for (special, device) in [
+            (FileType::RegularFile, 0),
+            (FileType::Fifo, 0),
+            (FileType::Socket, 0),
+            (FileType::CharacterDevice, makedev(1, 3)),
+            (FileType::BlockDevice, makedev(7, 99)),
+        ] {
+            for (source, options) in [
+                ("f", &["-t"][..]),
+                ("f", &["-a"]),
+                ("f", &["-a", "--inplace"]),
+                ("f", &["-an"]),
+                ("d", &["-a"]),
+                ("d", &["-r", "--delete", "--force"]),
+            ] {
+                let place = top.join("there");
+                let _ = fs::remove_file(&place);
+                match mknodat(&directory, "there", special, Mode::RUSR | Mode::WUSR, device) {
+                    Err(rustix::io::Errno::PERM) => {
+                        println!("SKIPPED: devices, which this user may not make");
+                        continue;
+                    }
+                    made => made.expect("it is made"),
+                }
+                let words: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
+                let mut command = route.sync(&words);
+                let run = case.run(command.arg(route.source(source)).arg(route.target("there")));
+                let now = FileType::from_raw_mode(fs::symlink_metadata(&place).expect("it is there").mode());
+                let what = format!("{direction:?} {special:?} {source} {options:?}: {run:?}");
+                assert_eq!(run.code == Some(0), source == "f", "{what}");
+                if source == "d" || options == ["-an"] {
+                    assert_eq!(now, special, "{what}");
+                } else {
+                    assert_eq!(now, FileType::RegularFile, "{what}");
+                    assert!(fs::read(&place).expect("our own") == b"content", "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// As a disk image is kept small: what is full there gets holes where zeros come.
+#[test]
+fn zeros_become_holes_of_a_file_that_stays() {
+    let case = Case::new("zeros_become_holes_of_a_file_that_stays");
+    let (from, to) = (case.local("from"), case.local("to"));
+    fs::create_dir_all(&from).expect("our own place");
+    fs::create_dir_all(&to).expect("our own place");
+    let data = random(300_000, 3);
+    let wanted = [&data[..], &vec![0; 2 << 20], &data[..], &vec![0; 1_000_001]].concat();
+    fs::write(from.join("f"), &wanted).expect("our own place");
+    // A file system without holes keeps the bytes.
+    let hole = fs::File::create(from.join("hole")).and_then(|file| file.set_len(1 << 20).map(|()| file));
+    let has_holes = hole.and_then(|file| file.metadata()).is_ok_and(|stat| stat.blocks() == 0);
+    fs::remove_file(from.join("hole")).expect("our own place");
+    for old in [vec![1; wanted.len()], wanted.clone(), vec![2; 5 << 20], data.clone(), Vec::new()] {
+        fs::write(to.join("f"), &old).expect("our own place");
+        let inode = fs::metadata(to.join("f")).expect("it is there").ino();
+        let mut command = case.fobs(Side::Client);
+        command.args(["sync", "-aIS", "--inplace"]);
+        case.run(command.arg(from.join("")).arg(to.join(""))).expect_success();
+        assert!(fs::read(to.join("f")).expect("it is there") == wanted);
+        let stat = fs::metadata(to.join("f")).expect("it is there");
+        assert_eq!(stat.ino(), inode, "it is the same file");
+        let allocated = stat.blocks() * 512;
+        assert!(!has_holes || allocated < 700_000, "{allocated} bytes of {}", old.len());
+    }
 }

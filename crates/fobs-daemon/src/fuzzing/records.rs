@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use super::input::Input;
 use fobs_model::error::ErrorKind;
 use fobs_model::options::Preserve;
-use fobs_store::{Above, Attributes, Base, Partial, Sink, SinkSpec, SourceShape, seal, verify};
+use fobs_store::{Above, Attributes, Base, Partial, Sink, SinkSpec, SourceShape, SpecialThere, seal, verify};
 
 /// Most chunks of one fuzzed transfer.
 const CHUNKS_MAX: usize = 4;
@@ -63,7 +63,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         backup_dir: None,
         temp_dir: None,
         partial_dir: None,
-        writes_devices: false,
+        special: SpecialThere::default(),
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

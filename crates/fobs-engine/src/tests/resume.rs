@@ -16,7 +16,7 @@ use fobs_model::message::{Bytes, Complete, Message};
 use fobs_model::options::Preserve;
 use fobs_store::source_identity;
 use fobs_store::survey::{Append, Changes, Choice, CompareBy, Decision, Rules};
-pub use fobs_store::{Above, Adoption, Base, Identity, Partial, Sink, SinkSpec, Source};
+pub use fobs_store::{Above, Adoption, Base, Identity, Partial, Sink, SinkSpec, Source, SpecialThere};
 
 /// Chunks that an interrupted transfer moves: the first three hold 4 MiB, the others 1 MiB each or more.
 const CHUNKS: u32 = 6;
@@ -39,7 +39,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         backup_dir: None,
         temp_dir: None,
         partial_dir: None,
-        writes_devices: false,
+        special: SpecialThere::default(),
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

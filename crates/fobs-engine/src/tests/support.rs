@@ -38,7 +38,7 @@ use fobs_model::message::Sending;
 use fobs_model::options::Preserve;
 use fobs_model::options::sync::Delta;
 use fobs_store::survey::{Checksums, Compare, CompareBy, ListingForm, Rules};
-use fobs_store::{Above, Base, Partial, Sink, SinkSpec, Source, SourceSpec};
+use fobs_store::{Above, Base, Partial, Sink, SinkSpec, Source, SourceSpec, SpecialThere};
 
 pub const SECRET: [u8; 32] = [7; 32];
 /// New addresses are challenged, and the first one need not be: the control channel proves the loopback.
@@ -383,7 +383,7 @@ impl World {
             backup_dir: None,
             temp_dir: None,
             partial_dir: None,
-            writes_devices: false,
+            special: SpecialThere::default(),
             transfer_id: [0; 16],
             names: Vec::new(),
             client: None,

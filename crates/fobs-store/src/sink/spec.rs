@@ -9,7 +9,7 @@ use crate::attributes::Preserve;
 use crate::backups::Aside;
 use crate::basis::{Basis, open_all, place_of};
 use crate::beneath::{Base, HOLD_DIRECTORY, sentence};
-use crate::destination::{Above, Wanted};
+use crate::destination::{Above, SpecialThere, Wanted};
 use crate::extraneous::{Deleted, Extraneous};
 use crate::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId, transfer_key};
 use crate::source::SourceShape;
@@ -52,8 +52,8 @@ pub struct SinkSpec {
     pub temp_dir: Option<Vec<u8>>,
     /// The directory of `--partial-dir`.
     pub partial_dir: Option<Vec<u8>>,
-    /// Whether the destination may be a device that is written as a file.
-    pub writes_devices: bool,
+    /// What becomes of a device or fifo that is the destination.
+    pub special: SpecialThere,
     /// The random id of the client's command; one that reconnects has the same. Zeros: none.
     pub transfer_id: TransferId,
     /// Who the client is ([`client_id`](crate::client_id)); `None` at the client itself.
@@ -75,9 +75,9 @@ impl SinkSpec {
 
     /// The destination, for what resolves it.
     pub(super) fn wanted(&self) -> Wanted<'_> {
-        let SinkSpec { base, destination, shape, names, above, writes_devices, .. } = self;
-        let (shape, above, writes_devices) = (*shape, *above, *writes_devices);
-        Wanted { base, destination, shape, names, above, writes_devices }
+        let SinkSpec { base, destination, shape, names, above, special, .. } = self;
+        let (shape, above, special) = (*shape, *above, *special);
+        Wanted { base, destination, shape, names, above, special }
     }
 
     /// What of `preserve` is given to what is stored.

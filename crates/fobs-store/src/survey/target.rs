@@ -40,7 +40,7 @@ use crate::walk::leads_out;
 use crate::{Item, at};
 pub(super) use bases::missing_bases;
 use bases::{Bases, FromBasis};
-use dirlinks::{not_followed, through_links};
+use dirlinks::through_links;
 use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
@@ -236,8 +236,8 @@ impl Target {
         let mut decision = if left_out || self.is_dry() { Decision::Skip } else { Decision::Send };
         if let Err(why) = entered {
             decision = Decision::Failed(why);
-        } else if self.implied.has(&row.path) && before.is_some() && !is_there {
-            decision = Decision::Failed(not_followed(&row.path));
+        } else if let Some(why) = self.keeps_way(&row.path).filter(|_| before.is_some() && !is_there) {
+            decision = Decision::Failed(why);
         } else if decision == Decision::Send && before.is_some() && !is_there {
             // A directory cannot replace anything: it makes way first.
             if let Err(errno) = self.unlink(&row.path) {

@@ -11,7 +11,7 @@ pub(super) enum Zeros {
 }
 
 /// The unit in which file systems allocate, bytes: a shorter hole saves nothing.
-const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 
 /// A part of the data, and its offset in the file.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,10 +45,11 @@ fn end_of_block(data: &[u8], at: usize, offset: u64) -> usize {
     (at + BLOCK - within).min(data.len())
 }
 
-/// Whether a whole block of zeros begins at a byte of the data.
+/// Whether a block of zeros begins at a byte of the data: a whole one, or what the data has of the last.
 fn zeros_at(data: &[u8], at: usize, offset: u64) -> bool {
+    let begins = (offset + at as u64).is_multiple_of(BLOCK as u64);
     let block = &data[at.min(data.len())..end_of_block(data, at, offset).max(at.min(data.len()))];
-    block.len() == BLOCK && block.iter().all(|&byte| byte == 0)
+    begins && !block.is_empty() && block.iter().all(|&byte| byte == 0)
 }
 
 #[cfg(test)]
@@ -57,19 +58,15 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn whole_blocks_of_zeros_are_runs() {
+    fn blocks_of_zeros_are_runs() {
         let mut data = vec![0; 4 * BLOCK + 10];
         data[5] = 1;
         let found: Vec<Run<'_>> = runs(&data, 0).collect();
         let (block, len) = (BLOCK as u64, data.len());
-        assert_eq!(
-            found,
-            [
-                Run::Data(&data[..BLOCK], 0),
-                Run::Zeros(3 * block, block),
-                Run::Data(&data[len - 10..], 4 * block)
-            ]
-        );
+        assert_eq!(found, [Run::Data(&data[..BLOCK], 0), Run::Zeros(3 * block + 10, block),]);
+        // A last byte is enough for the last block to be data.
+        data[len - 1] = 1;
+        assert_eq!(runs(&data, 0).last(), Some(Run::Data(&data[len - 10..], 4 * block)));
         // A run that does not begin with a block is written up to the next one.
         let shifted: Vec<Run<'_>> = runs(&data[BLOCK..], 100).collect();
         assert_eq!(shifted[0], Run::Data(&data[BLOCK..2 * BLOCK - 100], 100));

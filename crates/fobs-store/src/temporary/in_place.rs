@@ -1,7 +1,7 @@
 //! `--inplace`: what came, once all of it is verified, is written into the file that has its name, where the
 //! two differ. The file stays the same one, with its further names; a reader meanwhile sees a mixture.
 
-use rustix::fs::{FileType, OFlags, fdatasync, fstat, ftruncate};
+use rustix::fs::{FallocateFlags, FileType, OFlags, fallocate, fdatasync, fstat, ftruncate};
 use rustix::io::{Errno, pread};
 
 use super::*;
@@ -58,7 +58,7 @@ impl TemporaryFile {
         applier: &Applier,
     ) -> Result<Result<(), Unset>, Errno> {
         let new = at::reopen(&*self.temporary.held, OFlags::RDONLY)?;
-        write_differences(&new, &old, len)?;
+        write_differences(&new, &old, len, self.zeros)?;
         if syncs {
             fdatasync(&old)?;
         }
@@ -139,8 +139,9 @@ impl TemporaryFile {
     }
 }
 
-/// Makes `old` equal to the first `len` bytes of `new`.
-fn write_differences(new: &OwnedFd, old: &OwnedFd, len: u64) -> Result<(), Errno> {
+/// Makes `old` equal to the first `len` bytes of `new`, with holes for its zeros where those are left.
+fn write_differences(new: &OwnedFd, old: &OwnedFd, len: u64, zeros: Zeros) -> Result<(), Errno> {
+    let is_file = kind(&fstat(old)?) == FileType::RegularFile;
     let (mut wanted, mut there) = (vec![0; PIECE], vec![0; PIECE]);
     let mut at = 0;
     while at < len {
@@ -150,13 +151,47 @@ fn write_differences(new: &OwnedFd, old: &OwnedFd, len: u64) -> Result<(), Errno
             return Err(Errno::IO);
         }
         let known = read_all(old, &mut there[..piece], at)?;
-        if known < piece || wanted[..piece] != there[..piece] {
-            write_all(old, &wanted[..piece], at)?;
+        let (wanted, there) = (&wanted[..piece], &there[..known]);
+        match zeros {
+            Zeros::Left if is_file => write_around_zeros(old, wanted, there, at)?,
+            _ if wanted != there => write_all(old, wanted, at)?,
+            _ => {}
         }
         at += piece as u64;
     }
     // A device has the length that it has.
-    if kind(&fstat(old)?) == FileType::RegularFile { ftruncate(old, len) } else { Ok(()) }
+    if is_file { ftruncate(old, len) } else { Ok(()) }
+}
+
+/// Makes a piece of `old` that has `there` now equal to `wanted`, with holes for zeros. Behind its end, where
+/// there is less, zeros need nothing.
+fn write_around_zeros(old: &OwnedFd, wanted: &[u8], there: &[u8], at: u64) -> Result<(), Errno> {
+    let part = |of: u64, len: usize| {
+        let from = usize::try_from(of - at).unwrap_or(0).min(there.len());
+        &there[from..from.saturating_add(len).min(there.len())]
+    };
+    for run in holes::runs(wanted, at) {
+        match run {
+            holes::Run::Data(data, place) if part(place, data.len()) != data => write_all(old, data, place)?,
+            holes::Run::Data(..) => {}
+            holes::Run::Zeros(len, place) => {
+                let known = part(place, usize::try_from(len).unwrap_or(usize::MAX));
+                // To the end of a block, which only the last run does not reach: the file is cut there.
+                let hole = known.len().next_multiple_of(holes::BLOCK) as u64;
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let punched = if hole == 0 { Ok(()) } else { fallocate(old, flags, place, hole) };
+                match punched {
+                    // The file system has no holes.
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) if known.iter().any(|&byte| byte != 0) => {
+                        write_all(old, &vec![0; known.len()], place)?;
+                    }
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                    done => done?,
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Copies up to `len` bytes to the same place of another file.
@@ -203,11 +238,17 @@ mod tests {
             (long(1, 3 * PIECE), [long(1, PIECE), long(2, PIECE), long(1, PIECE + 5)].concat()),
             (long(1, 2 * PIECE + 7), long(1, 10)),
             (Vec::new(), long(3, PIECE)),
+            (long(1, 3 * PIECE), [long(0, PIECE), long(2, 5), long(0, PIECE + 9)].concat()),
+            (long(1, 70_000), [long(1, 8192), long(0, 3 * PIECE + 1)].concat()),
+            (long(0, PIECE), [long(7, 3), long(0, PIECE), long(8, 1), long(0, 4000)].concat()),
             (long(1, 5), Vec::new()),
         ] {
-            let ((path, there), (_, wanted)) = (open("old", &old), open("new", &new));
-            write_differences(&wanted, &there, new.len() as u64).expect("both can be read");
-            assert!(std::fs::read(path).expect("our own") == new, "{} {}", old.len(), new.len());
+            for zeros in [Zeros::Written, Zeros::Left] {
+                let ((path, there), (_, wanted)) = (open("old", &old), open("new", &new));
+                write_differences(&wanted, &there, new.len() as u64, zeros).expect("both can be read");
+                let case = (old.len(), new.len(), zeros);
+                assert!(std::fs::read(path).expect("our own") == new, "{case:?}");
+            }
         }
     }
 }

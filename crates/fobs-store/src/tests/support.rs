@@ -134,7 +134,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         backup_dir: None,
         temp_dir: None,
         partial_dir: None,
-        writes_devices: false,
+        special: SpecialThere::default(),
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

@@ -34,6 +34,11 @@ pub(super) fn directory_to_make(destination: &Location) -> Option<&Path> {
     }
 }
 
+/// Whether the destination exists on this host, and is no directory.
+fn is_file(destination: &Location) -> bool {
+    matches!(destination, Location::Local(path) if path.metadata().is_ok_and(|there| !there.is_dir()))
+}
+
 /// Opens the destination on this host, before any connection: what is there decides what is asked for.
 pub(super) fn open_sink(
     paths: &[Vec<u8>],
@@ -44,7 +49,9 @@ pub(super) fn open_sink(
 ) -> Result<Sink> {
     let shape = match (shape_of(paths), &options.sync) {
         // Whether the one source is a directory is not known yet.
-        (SourceShape::Paths { count, .. }, Some(sync)) if sync.enters() => {
+        (SourceShape::Paths { count, contents }, Some(sync))
+            if sync.enters() && (count > 1 || contents || !is_file(destination)) =>
+        {
             SourceShape::Paths { count, contents: true }
         }
         (shape, _) => shape,
@@ -65,7 +72,7 @@ pub(super) fn open_sink(
         backup_dir: options.sync.as_ref().and_then(|sync| sync.backup_dir.clone()),
         temp_dir: options.sync.as_ref().and_then(|sync| sync.temp_dir.clone()),
         partial_dir: options.sync.as_ref().and_then(|sync| sync.partial_dir.clone()),
-        writes_devices: options.sync.as_ref().is_some_and(|sync| sync.rules.writes_devices),
+        special: session::special_there(options.sync.as_deref()),
         link_dest: options.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: id,
         client: None,

@@ -1,7 +1,7 @@
 //! What a session stores into, and what it reads.
 
 use crate::examine::Nowhere;
-use crate::session::{above, kept_of, open_sink, preserved};
+use crate::session::{above, kept_of, open_sink, preserved, special_there};
 use fobs_channel::control::ControlChannel;
 use fobs_channel::secure::identity::PublicKey;
 use fobs_model::budget::MemoryBudget;
@@ -39,7 +39,7 @@ pub(super) fn push_sink(
         backup_dir: open.sync.as_ref().and_then(|sync| sync.backup_dir.clone()),
         temp_dir: open.sync.as_ref().and_then(|sync| sync.temp_dir.clone()),
         partial_dir: open.sync.as_ref().and_then(|sync| sync.partial_dir.clone()),
-        writes_devices: open.sync.as_ref().is_some_and(|sync| sync.rules.writes_devices),
+        special: special_there(open.sync.as_deref()),
         link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: resuming.transfer_id.unwrap_or_default(),
         client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes), within)),

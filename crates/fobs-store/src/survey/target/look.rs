@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::dirlinks::not_followed;
 use super::{READ, Row, RowKind, Target};
 use crate::at;
 use crate::at::open_beneath;
@@ -17,7 +18,7 @@ use crate::survey::lister::checksum;
 use crate::survey::sync::{Hands, There, ThereKind};
 use crate::view::View;
 use fobs_filter::path;
-use fobs_filter::path::PATH_LEN_MAX;
+use fobs_filter::path::{PATH_LEN_MAX, show};
 use fobs_model::name::Component;
 
 /// What stands at a path, compared with what an entry is to have beside mode and time.
@@ -132,6 +133,21 @@ impl Target {
         if let Some(size) = opened.and_then(|device| device_len(&device).ok()) {
             (there.kind, there.size) = (ThereKind::File, size);
         }
+    }
+}
+
+impl Target {
+    /// Why no directory of this path replaces what is none.
+    pub(super) fn keeps_way(&self, path: &[u8]) -> Option<String> {
+        if self.implied.has(path) {
+            return Some(not_followed(path));
+        }
+        // As rsync: the destination itself is no entry of a tree that makes way for another.
+        let is_destination = self.view.as_ref().is_some_and(|view| view.is_named(path));
+        is_destination.then(|| {
+            let path = show(path);
+            format!("cannot replace the destination by the directory '{path}': it is no directory; name another path")
+        })
     }
 }
 
