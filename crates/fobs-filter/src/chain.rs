@@ -62,6 +62,9 @@ pub struct Chain {
     own_files: usize,
     /// For each directory entered; empty without directory files.
     levels: Vec<Level>,
+    /// How many levels there were with the outermost whose rules are not known; there and below nothing is
+    /// taken, since a rule that could not be read may have left it out.
+    unknown_from: Option<usize>,
     hashes: RandomState,
     budget: MemoryBudget,
     work: Work,
@@ -113,6 +116,7 @@ impl Chain {
             files: Vec::new(),
             own_files: 0,
             levels: Vec::new(),
+            unknown_from: None,
             hashes: RandomState::new(),
             budget: budget.clone(),
             work: Work::new(),
@@ -159,7 +163,7 @@ impl Chain {
     /// Enters a directory, and reads its filter files with `read`, which returns `None` where there is none.
     ///
     /// # Errors
-    /// One sentence for each file that could not be used; the directory is entered all the same.
+    /// One sentence for each file that could not be used; then everything in the directory is excluded.
     pub fn enter(&mut self, directory: &[u8], read: &mut ReadFile<'_>) -> Vec<String> {
         if self.files.is_empty() {
             return Vec::new();
@@ -192,12 +196,16 @@ impl Chain {
             outer.len() == level.len() && outer.iter().zip(&level).all(|(outer, inner)| is_same(outer, inner))
         };
         self.levels.push(outer.filter(is_outer).unwrap_or_else(|| level.into()));
+        if !failures.is_empty() {
+            self.unknown_from.get_or_insert(self.levels.len());
+        }
         failures
     }
 
     /// Leaves the directory that was entered last.
     pub fn leave(&mut self) {
         self.levels.pop();
+        self.unknown_from = self.unknown_from.filter(|&count| count <= self.levels.len());
         let known = self.levels.last().map_or(self.own_files, |level| level.len());
         self.files.truncate(known);
     }
@@ -205,6 +213,9 @@ impl Chain {
     /// What the first rule that matches says of a name; `None` if none does. See also
     /// [`failure`](Self::failure).
     pub fn judge(&self, path: &[u8], kind: NameKind, perishable: Perishable) -> Option<Action> {
+        if self.unknown_from.is_some() {
+            return Some(Action::Exclude);
+        }
         if self.parts.is_empty() {
             return None;
         }

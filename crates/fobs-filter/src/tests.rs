@@ -283,6 +283,26 @@ fn a_directory_whose_filter_file_is_bad_is_reported() {
 }
 
 #[test]
+fn where_a_filter_file_cannot_be_used_everything_is_excluded() {
+    let mut chain = Chain::new(Arc::new(filter(&["+ /bad/wanted", ": .rules"])), Side::Sender, b"");
+    let enter = |chain: &mut Chain, directory: &str, text: io::Result<&str>| {
+        let mut text = Some(text.map(|text| Some(text.as_bytes().to_vec())));
+        chain.enter(directory.as_bytes(), &mut |_| text.take().expect("asked once")).len()
+    };
+    let excluded = |chain: &Chain, path: &str| chain.excludes(path.as_bytes(), NameKind::Other);
+    assert_eq!(enter(&mut chain, "", Ok("- x")), 0);
+    for unusable in [Ok("no rule"), Err(io::ErrorKind::PermissionDenied.into())] {
+        assert_eq!(enter(&mut chain, "bad", unusable), 1);
+        assert_eq!(enter(&mut chain, "bad/in", Ok("+ *")), 0);
+        assert!(excluded(&chain, "bad/in/a"));
+        chain.leave();
+        assert!(excluded(&chain, "bad/a") && excluded(&chain, "bad/wanted"));
+        chain.leave();
+        assert!(!excluded(&chain, "a") && excluded(&chain, "x"), "it is left with its directory");
+    }
+}
+
+#[test]
 fn perishable_rules_do_not_keep_a_directory() {
     let chain = Chain::new(Arc::new(filter(&["-p *~"])), Side::Receiver, b"");
     assert_eq!(chain.judge(b"a~", NameKind::Other, Perishable::Counted), Some(Action::Exclude));

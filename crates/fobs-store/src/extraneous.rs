@@ -12,10 +12,9 @@ mod removal;
 mod sources;
 
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::sync::Arc;
 
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use self::sources::{Listed, Look, Open, Scope, Waiting, lies_in};
@@ -23,10 +22,10 @@ use crate::attributes::FileSystems;
 use crate::backups::Backups;
 use crate::beneath::{kind, sentence};
 use crate::record::Meta;
-use crate::select::filter_of;
+use crate::select::{READ_FILTER, filter_file, filter_of};
 use crate::view::View;
 use fobs_filter::names_from::NamesFrom;
-use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Perishable, Side, path};
+use fobs_filter::{Chain, Perishable, Side, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::event::FileError;
@@ -364,36 +363,25 @@ impl Extraneous {
     fn enter_chain(&mut self, path: &[u8]) {
         let view = &mut self.view;
         let failures = self.chain.enter(path, &mut |name| match view {
-            Some(view) => read_small(view, &path::join(path, name)),
+            Some(view) => filter_file(view.open_through_links(&path::join(path, name), READ_FILTER)),
             None => Ok(None),
         });
         if !failures.is_empty() {
             self.stop(Obstacle::Unread);
         }
+        failures.into_iter().for_each(|message| self.tell(path, message));
     }
 
     fn fail(&mut self, what: &str, path: &[u8], errno: Errno) {
+        self.tell(path, sentence(what, path, errno));
+    }
+
+    fn tell(&mut self, path: &[u8], message: String) {
         if self.failures.len() < FAILURES_MAX {
-            self.failures.push(FileError { path: path.to_vec(), message: sentence(what, path, errno) });
+            self.failures.push(FileError { path: path.to_vec(), message });
         } else {
             self.untold += 1;
         }
-    }
-}
-
-/// A filter file of the destination; none if there is none.
-fn read_small(view: &mut View, path: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    use std::io::Read;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    match view.open(path, flags) {
-        Ok(file) => {
-            let mut text = Vec::new();
-            let file = std::fs::File::from(file);
-            file.take(DIRECTORY_FILE_MAX as u64 + 1).read_to_end(&mut text)?;
-            Ok(Some(text))
-        }
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -2,7 +2,7 @@
 //! are entered.
 
 use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -13,7 +13,7 @@ use super::beneath::Links;
 use fobs_filter::names_from::{Asked, NamesFrom, Passage, Standing};
 use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Filter, NameKind, Side};
 use fobs_model::budget::MemoryBudget;
-use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::error::{self, Error, ErrorKind};
 use fobs_model::options::sync::{Enter, SyncOptions};
 
 /// How much of a directory's contents the walk has looked at.
@@ -35,7 +35,7 @@ impl Implied {
     ///
     /// # Errors
     /// Names that the budget has no room for.
-    pub(crate) fn of(options: &Arc<SyncOptions>, budget: &MemoryBudget) -> Result<Implied> {
+    pub(crate) fn of(options: &Arc<SyncOptions>, budget: &MemoryBudget) -> error::Result<Implied> {
         let is_asked = options.rules.leaves_implied;
         Ok(Implied(if is_asked { NamesFrom::of(options, budget)? } else { None }))
     }
@@ -64,7 +64,11 @@ impl Selection {
     ///
     /// # Errors
     /// Names that no path can be; rules or names that the budget has no room for.
-    pub(super) fn new(options: &Arc<SyncOptions>, top: &[u8], budget: &MemoryBudget) -> Result<Selection> {
+    pub(super) fn new(
+        options: &Arc<SyncOptions>,
+        top: &[u8],
+        budget: &MemoryBudget,
+    ) -> error::Result<Selection> {
         let names = NamesFrom::of(options, budget)?;
         let chain = Chain::within(filter_of(options)?, Side::Sender, top, budget)?;
         let ignores_missing = options.ignores_missing;
@@ -129,14 +133,26 @@ impl Selection {
         self.names.is_some()
     }
 
-    /// Enters a directory and reads its filter files; returns a sentence for each that cannot be used.
-    pub(super) fn enter(&mut self, path: &[u8], directory: BorrowedFd<'_>) -> Vec<String> {
+    /// Enters a directory and reads its filter files, those that are links through `followed`. Returns a
+    /// sentence for each that cannot be used; then nothing in the directory is to be listed.
+    pub(super) fn enter(
+        &mut self,
+        path: &[u8],
+        directory: Result<BorrowedFd<'_>, Errno>,
+        followed: &dyn Fn(&[u8]) -> Result<OwnedFd, Errno>,
+    ) -> Vec<String> {
         if self.names.is_some() {
             // The top directory is always listed.
             let passage = if path.is_empty() { None } else { self.passage(path, NameKind::Directory) };
             self.entered.push(passage.unwrap_or(Passage::Whole));
         }
-        self.chain.enter(path, &mut |name| small_file(directory, name))
+        self.chain.enter(path, &mut |name| {
+            let open = |directory| open_beneath(directory, name, READ_FILTER, Mode::empty(), Links::Refuse);
+            filter_file(match directory.and_then(open) {
+                Err(Errno::LOOP) => followed(name),
+                opened => opened,
+            })
+        })
     }
 
     /// Leaves the directory that was entered last.
@@ -157,21 +173,27 @@ impl Selection {
 ///
 /// # Errors
 /// `Usage` for rules that are not possible.
-pub fn filter_of(options: &SyncOptions) -> Result<Arc<Filter>> {
+pub fn filter_of(options: &SyncOptions) -> error::Result<Arc<Filter>> {
     let filter = Filter::of(&options.filter);
     filter.map(Arc::new).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }
 
-fn small_file(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    match open_beneath(directory, name, flags, Mode::empty(), Links::Refuse) {
-        Ok(file) => {
-            let mut text = Vec::new();
-            let file = std::fs::File::from(file);
-            file.take(DIRECTORY_FILE_MAX as u64 + 1).read_to_end(&mut text)?;
-            Ok(Some(text))
-        }
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno.into()),
+/// Flags for reading a filter file: do not wait for the writer of a fifo, do not acquire a terminal.
+pub(super) const READ_FILTER: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// The text of a directory's filter file, at most a byte more than it may have; none where nothing has its
+/// name, or a directory.
+pub(super) fn filter_file(opened: Result<OwnedFd, Errno>) -> io::Result<Option<Vec<u8>>> {
+    let file = match opened {
+        Ok(file) => std::fs::File::from(file),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::XDEV) => return Err(io::Error::other("the link leads out of what may be read")),
+        Err(errno) => return Err(errno.into()),
+    };
+    if file.metadata()?.is_dir() {
+        return Ok(None);
     }
+    let mut text = Vec::new();
+    file.take(DIRECTORY_FILE_MAX as u64 + 1).read_to_end(&mut text)?;
+    Ok(Some(text))
 }

@@ -147,6 +147,16 @@ impl View {
         open_beneath(&*self.hold(parent)?, name, flags | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse)
     }
 
+    /// Opens what a path leads to, also by links that stay below the destination's top directory.
+    pub(super) fn open_through_links(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self.open(path, flags) {
+            Err(Errno::LOOP) => {
+                open_beneath(&self.top, &self.place(path), flags, Mode::empty(), Links::Inside)
+            }
+            opened => opened,
+        }
+    }
+
     /// Forgets the directory used last, which may be gone.
     pub(super) fn forget(&mut self) {
         self.held = None;

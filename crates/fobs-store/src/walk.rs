@@ -238,14 +238,7 @@ impl Walk {
                     self.file_system = stat.st_dev;
                 }
                 let all = self.collector.preserve.file_systems == FileSystems::All;
-                let is_selected = self.selection.as_mut().is_none_or(|selection| {
-                    if let Ok(descriptor) = directory.fd() {
-                        let why = selection.enter(&path, descriptor);
-                        let failure = |message| FileError { path: path.clone(), message };
-                        self.failures.extend(why.into_iter().map(failure));
-                    }
-                    selection.enters(&path)
-                });
+                let is_selected = self.select_in(&path, &directory);
                 let is_entered = is_selected && (all || stat.st_dev == self.file_system);
                 let listed = self.selection.as_ref().map_or(Contents::Seen, |it| it.contents(&path));
                 let (meta, owner) = (self.collector.meta(&stat), owner_in(&attributes));
@@ -265,6 +258,20 @@ impl Walk {
             }
             Err(errno) => lost(&path, errno),
         }
+    }
+
+    /// Reads a directory's filter files; whether its entries are looked at. They are not where one of the
+    /// files cannot be used: what it leaves out is not known.
+    fn select_in(&mut self, path: &[u8], directory: &Dir) -> bool {
+        let Some(selection) = &mut self.selection else { return true };
+        let followed = |name: &[u8]| match &self.following {
+            Some(following) => self.base.open(&following.place(&path::join(path, name)), READ),
+            None => Err(Errno::LOOP),
+        };
+        let why = selection.enter(path, directory.fd(), &followed);
+        let is_known = why.is_empty();
+        self.failures.extend(why.into_iter().map(|message| FileError { path: path.to_vec(), message }));
+        is_known && selection.enters(path)
     }
 
     /// What is kept of a directory that an earlier source has, too: that one's.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,7 +23,7 @@ fn write(path: &Path, content: &str) {
     fs::write(path, content).expect("our own place");
 }
 
-/// Everything below a directory, with the content of files.
+/// Everything below a directory, with the content of files and the targets of links.
 fn contents(top: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![top.to_owned()];
@@ -31,7 +31,9 @@ fn contents(top: &Path) -> BTreeMap<String, String> {
         for entry in fs::read_dir(&directory).expect("it is there").flatten() {
             let path = entry.path();
             let name = path.strip_prefix(top).expect("below").to_string_lossy().into_owned();
-            if path.is_dir() {
+            if let Ok(target) = fs::read_link(&path) {
+                found.insert(name, format!("-> {}", target.display()));
+            } else if path.is_dir() {
                 waiting.push(path);
                 found.insert(name, String::new());
             } else {
@@ -187,6 +189,39 @@ fn late_deletions_follow_new_filter_files_as_those_of_rsync() {
         if rsync(&case, &options, &source, &theirs) {
             assert_eq!(found, contents(&theirs));
         }
+    }
+}
+
+#[test]
+fn what_a_filter_file_may_leave_out_is_never_sent() {
+    let name = "what_a_filter_file_may_leave_out_is_never_sent";
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        let route = Route::open(&case, Carrier::Ssh, direction);
+        let source = route.source_path("tree");
+        for path in ["link", "gone", "named/.rsync-filter", "plain"] {
+            write(&source.join(path).join("secret"), "s");
+            write(&source.join(path).join("open"), "o");
+        }
+        write(&source.join("rules"), "- secret\n");
+        write(&source.join("plain/.rsync-filter"), "- secret\n");
+        symlink("../rules", source.join("link/.rsync-filter")).expect("a link");
+        symlink("nowhere", source.join("gone/.rsync-filter")).expect("a link");
+        let (ours, theirs) = (route.target_path("tree"), case.path("rsync"));
+        let sync = || {
+            let mut command = route.sync(&words(&["-aF"]));
+            case.run(command.arg(route.source("tree/")).arg(route.target("tree")))
+        };
+        sync().expect_success();
+        assert!(!ours.join("link/secret").exists() && !ours.join("plain/secret").exists());
+        if rsync(&case, &["-aF"], &source, &theirs) {
+            assert_eq!(contents(&ours), contents(&theirs));
+        }
+        write(&source.join("bad/deep/secret"), "s");
+        write(&source.join("bad/.rsync-filter"), "- secret\nno rule\n");
+        let done = sync().expect_code(23);
+        assert!(done.stderr.contains("cannot use the filter file 'bad/.rsync-filter'"), "{}", done.stderr);
+        assert_eq!(contents(&ours.join("bad")).len(), 0, "{direction:?}: {}", done.stderr);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Syncs that delete: what the sources do not have goes, and what was not looked at stays.
 
+mod filter_files;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -294,24 +296,6 @@ fn a_source_that_vanishes_keeps_what_is_deleted_late() {
     for when in ALL_MOMENTS {
         let synced = sync(&sources, &world.to(""), &options(when), TOLD);
         assert!(world.to("extra").exists(), "{when:?}: {synced:?}");
-    }
-}
-
-#[test]
-fn late_deletions_follow_the_filter_files_that_arrived() {
-    for (when, kept) in [(DeleteWhen::After, true), (DeleteWhen::During, false)] {
-        let world = World::new();
-        world.write("tree/sub/.filt", b"- keep*\n");
-        world.write("tree/sub/deep/f", b"f");
-        for path in ["sub/keep1", "sub/deep/keep2", "sub/gone", "keep3"] {
-            write(&world.to(path), "k");
-        }
-        let options = with_rules(options(when), &[": .filt"]);
-        sync(&[slash(&world.from("tree"))], &world.to(""), &options, TOLD).expect_clean();
-        assert_eq!(world.to("sub/keep1").exists(), kept, "{when:?}");
-        assert_eq!(world.to("sub/deep/keep2").exists(), kept, "{when:?}: it holds below too");
-        assert!(!world.to("sub/gone").exists() && !world.to("keep3").exists(), "{when:?}");
-        assert!(world.to("sub/.filt").exists());
     }
 }
 
