@@ -261,6 +261,16 @@ impl Lists {
         self.lock().lists.iter().find(|list| list.row == row).map(|list| list.average)
     }
 
+    /// The piece that begins at a place in a row's basis: its length and its name, as much as is listed.
+    /// `position` is the sender's own place.
+    pub(super) fn piece_at(&self, row: u64, place: u64, position: u64) -> Option<(u32, PieceName, NameLen)> {
+        let mut state = self.lock();
+        let list = state.lists.iter_mut().find(|list| list.row == row)?;
+        list.position = position;
+        let (len, name) = list.table.at(place)?;
+        Some((len, name, list.names))
+    }
+
     /// Where in a row's basis a piece is: at `expected`, if it is there too. `position` is its place in the
     /// sender's own file.
     pub(super) fn find(

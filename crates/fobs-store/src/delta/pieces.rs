@@ -81,6 +81,25 @@ impl Pieces {
         Ok(Some((at, &self.buffer[start..start + len])))
     }
 
+    /// Takes the next `len` bytes, at most [`Average::longest`], as a piece if `is_one` says so of them;
+    /// whether it did. Where the file ends before, it does not.
+    pub(super) fn next_if(
+        &mut self,
+        from: &impl ReadsAt,
+        len: usize,
+        is_one: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<bool, Errno> {
+        if self.end - self.start < len && !self.ended {
+            self.fill(from)?;
+        }
+        let is_next = self.buffer[self.start..self.end].get(..len).is_some_and(is_one);
+        if is_next {
+            self.start += len;
+            self.at += len as u64;
+        }
+        Ok(is_next)
+    }
+
     fn fill(&mut self, from: &impl ReadsAt) -> Result<(), Errno> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);

@@ -53,6 +53,8 @@ pub(super) struct Scout {
     spans: VecDeque<Span>,
     /// From the place of the last thing that was found to its place in the basis.
     drift: i64,
+    /// What is next is supposed to go on as the basis does.
+    goes_on: bool,
     /// There is no hole before this place.
     data_until: u64,
     pub(super) ended: bool,
@@ -69,6 +71,7 @@ impl Scout {
             asks: average.is_long(),
             spans: VecDeque::new(),
             drift: 0,
+            goes_on: true,
             data_until: if may_have_holes(file) { 0 } else { u64::MAX },
             ended: false,
             found: 0,
@@ -107,6 +110,10 @@ impl Scout {
         let from = self.at();
         while !self.ended && self.at() < until && means.lists.may_ask() {
             self.pass_hole(means, &file, size);
+            if let Some(span) = self.piece_as_listed(means, &file) {
+                self.note(means, span);
+                continue;
+            }
             let piece = self.pieces.next(&file).ok().flatten();
             let Some((at, piece)) = piece else {
                 // One that ended early or fails: the reader says so.
@@ -121,6 +128,20 @@ impl Scout {
             self.note(means, Span { at, end: at + len, is: there.map_or(Made::New, Made::Of) });
         }
         means.pays.worked(self.at() - from, began.elapsed());
+    }
+
+    /// The next piece, if it is the one that the basis has at that place: it needs no cutting. One try after
+    /// each piece that was found, so that bytes which changed are hashed twice once.
+    fn piece_as_listed(&mut self, means: &Means, file: impl AsFd) -> Option<Span> {
+        if !std::mem::take(&mut self.goes_on) {
+            return None;
+        }
+        let (at, there) = (self.at(), self.at().saturating_add_signed(self.drift));
+        let (len, name, names) = means.lists.piece_at(means.row, there, at)?;
+        let is_it = |piece: &[u8]| names.listed(means.key.name(piece)) == name;
+        // One that cannot be read fails where it is cut, too.
+        let found = self.pieces.next_if(&file, len as usize, is_it).unwrap_or(false);
+        found.then(|| Span { at, end: at + u64::from(len), is: Made::Of(there) })
     }
 
     fn pass_hole(&mut self, means: &Means, file: impl AsFd, size: u64) {
@@ -142,6 +163,7 @@ impl Scout {
         if let Made::Of(there) = span.is {
             self.ask(means, Some(there));
             self.drift = there.wrapping_sub(span.at) as i64;
+            self.goes_on = true;
             self.found += len;
             means.pays.found(len, len);
             return self.push(span);

@@ -63,6 +63,12 @@ impl PieceTable {
         true
     }
 
+    /// The piece that begins at a place: its length and its name, as listed.
+    pub(super) fn at(&self, place: u64) -> Option<(u32, PieceName)> {
+        let number = self.entries.binary_search_by_key(&place, |entry| entry.at).ok()?;
+        self.entries.get(number).map(|entry| (entry.len, entry.name))
+    }
+
     /// Where a piece is: at `expected`, if it is there too.
     pub(super) fn find(&self, name: PieceName, len: u32, expected: u64) -> Option<u64> {
         let is_it = |entry: &&Entry| entry.name == name && entry.len == len;

@@ -268,6 +268,9 @@ fn a_changed_file_sends_what_changed() {
         assert_eq!((delta.unusable, delta.listed, delta.failures.len()), (0, 1, 0), "{what}");
         assert!(delta.wire < LEN as u64 / 15 && delta.lists < LEN as u64 / 100, "{what}: {delta:?}");
         assert!(delta.matched > new.len() as u64 * 9 / 10, "{what}: {delta:?}");
+        if new.starts_with(&old) {
+            assert_eq!(delta.matched, old.len() as u64, "{what}: the last piece ends with the basis");
+        }
     }
 }
 
