@@ -1,6 +1,7 @@
 //! `--track-renames`: files of the destination by what identifies them, so that one which has another name or
 //! place at the source is made of itself.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::directory::{Neighbour, files_of};
@@ -15,6 +16,8 @@ use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 const DIRECTORIES_MAX: usize = 100_000;
 /// Most files whose content is read for one row.
 const READ_MAX: usize = 64;
+/// Most files of one size, time and name of which the likeliest is chosen.
+const ALIKE_MAX: usize = 1000;
 /// What a file takes beside its path, bytes.
 const FILE_COST: usize = 160;
 /// Likewise of one that new ones are made of.
@@ -30,6 +33,8 @@ pub(super) struct Moved {
     files: BTreeMap<Key, Option<Option<[u8; 32]>>>,
     /// The paths of those of which new ones are made.
     sources: BTreeSet<Vec<u8>>,
+    /// The directory that was last seen to have moved: its path now, and its path before.
+    directory: Option<(Vec<u8>, Vec<u8>)>,
     /// Most names that are looked at, and the least size that counts.
     names_max: usize,
     least: u64,
@@ -45,7 +50,8 @@ impl Moved {
         stop: &dyn Fn() -> bool,
     ) -> Moved {
         let kept = budget.charge(Keeps::Pieces);
-        let mut moved = Moved { files: BTreeMap::new(), sources: BTreeSet::new(), names_max, least, kept };
+        let (files, sources, directory) = (BTreeMap::new(), BTreeSet::new(), None);
+        let mut moved = Moved { files, sources, directory, names_max, least, kept };
         // A transfer of one file gives it a name of the destination, and no other is its.
         if view.place(b"a").as_ref() == b"a" {
             moved.walk(view, stop);
@@ -92,8 +98,8 @@ impl Moved {
         Some(place)
     }
 
-    /// Of the same size and time, one of the same name if
-    /// there is one, or, where contents are compared, of the same content.
+    /// Of the same size and time, one of the same name if there is one, or, where contents are compared, of
+    /// the same content.
     fn find(&mut self, view: &mut View, row: &Row) -> Option<Vec<u8>> {
         let (size, time, name) = (row.identity.size, row.meta.mtime_s, path::split(&row.path).1);
         let place = |(_, _, name, directory): &Key| path::join(directory, name);
@@ -111,12 +117,50 @@ impl Moved {
             }
             return None;
         }
-        let from = |name: &[u8]| {
-            let (key, _) = self.files.range((size, time, name.to_vec(), Vec::new())..).next()?;
-            ((key.0, key.1) == (size, time)).then_some(key)
-        };
-        from(name).filter(|key| key.2 == name).or_else(|| from(b"")).map(place)
+        if let Some(alike) = self.of_name((size, time, name), path::split(&row.path).0) {
+            return Some(path::join(&alike, name));
+        }
+        let (key, _) = self.files.range((size, time, Vec::new(), Vec::new())..).next()?;
+        ((key.0, key.1) == (size, time)).then(|| place(key))
     }
+
+    /// The directory of the file of this size, time and name that came to `directory`: where that was
+    /// before, as other files of it say, else the one whose path ends most alike. So a tree of a thousand
+    /// files that all have one name, size and time is found as it was.
+    fn of_name(&mut self, (size, time, name): (u64, i64, &[u8]), directory: &[u8]) -> Option<Vec<u8>> {
+        let key = |directory: Vec<u8>| (size, time, name.to_vec(), directory);
+        if let Some((now, before)) = &self.directory
+            && let Some(below) = below(directory, now)
+        {
+            let expected = key(path::join(before, below));
+            if self.files.contains_key(&expected) {
+                return Some(expected.3);
+            }
+        }
+        let alike = self.files.range(key(Vec::new())..).map(|(key, _)| key);
+        let alike = alike.take_while(|key| (key.0, key.1, &*key.2) == (size, time, name)).take(ALIKE_MAX);
+        let found =
+            alike.map(|key| &key.3).min_by_key(|found| Reverse(common_end(found, directory)))?.clone();
+        let without = |path: &[u8]| path[..path.len().saturating_sub(common_end(&found, directory))].to_vec();
+        self.directory = Some((without(directory), without(&found)));
+        Some(found)
+    }
+}
+
+/// The rest of a path that is in a directory, or the directory itself.
+fn below<'a>(path: &'a [u8], directory: &[u8]) -> Option<&'a [u8]> {
+    match path.strip_prefix(directory)? {
+        b"" => Some(b""),
+        rest if directory.is_empty() => Some(rest),
+        rest => rest.strip_prefix(b"/"),
+    }
+}
+
+/// Bytes of the names that end both paths, with the slashes before them.
+fn common_end(one: &[u8], other: &[u8]) -> usize {
+    let names = one.rsplit(|byte| *byte == b'/').zip(other.rsplit(|byte| *byte == b'/'));
+    let equal = names.take_while(|(one, other)| one == other);
+    equal.map(|(name, _)| name.len() + 1).sum()
 }
 
 /// The hash of a file's content; none where it is none to make another of, or cannot be read.

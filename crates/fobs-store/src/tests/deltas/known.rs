@@ -67,6 +67,25 @@ fn a_tree_that_moved_is_made_of_itself_at_the_destination() {
 }
 
 #[test]
+fn files_that_look_alike_are_found_where_their_directory_was() {
+    for (now, before) in [("new", "old"), ("a/in", "in"), ("in", "b/c/in"), ("x/y/z", "x/w/z")] {
+        let world = World::new();
+        let mut bytes = 0;
+        // Of one second and length, in ten directories of five each with four names.
+        for number in 0..200 {
+            let data = content(2_000, number);
+            bytes += data.len() as u64;
+            let name = format!("{}/{}/f{}", number % 10, number / 10 % 5, number / 50);
+            put(&world.from(&format!("{now}/{name}")), &data, 7);
+            put(&world.to(&format!("{before}/{name}")), &data, 7);
+        }
+        let delta = run_with(&world, |options| options.track_renames = Renames::All, None);
+        assert_eq!((delta.supposed, delta.unusable), (200, 0), "{now} {before}: {delta:?}");
+        assert_eq!(delta.from.moved, bytes, "{now} {before}: {delta:?}");
+    }
+}
+
+#[test]
 fn a_deletion_looks_for_moved_files_once_there_is_enough_that_is_new() {
     let alter: fn(&mut SyncOptions) = |options| {
         options.track_renames = Renames::WhereCheap;
