@@ -310,6 +310,17 @@ fn target_on_disk(held: impl AsFd) -> Result<Vec<u8>, Errno> {
     Ok(fs::readlinkat(held, "", Vec::with_capacity(256))?.into_bytes())
 }
 
+/// What addresses in memory, and what places and lengths must be multiples of where a file is read or written
+/// past the page cache (`STATX_DIOALIGN`, Linux 6.1), bytes; `None` where that is not possible, or not known.
+pub(super) fn direct_alignment(held: impl AsFd) -> Option<(usize, usize)> {
+    const ALIGNMENT: StatxFlags = StatxFlags::from_bits_retain(0x2000);
+    let known = fs::statx(held, "", AtFlags::EMPTY_PATH, ALIGNMENT).ok()?;
+    let says = StatxFlags::from_bits_retain(known.stx_mask).contains(ALIGNMENT);
+    let [memory, place] = [known.stx_dio_mem_align, known.stx_dio_offset_align]
+        .map(|align| usize::try_from(align).unwrap_or(0));
+    (says && memory > 0 && place > 0).then_some((memory, place))
+}
+
 /// When a file was made, seconds and nanoseconds since 1970; `None` where its file system does not say.
 pub(super) fn birth(held: impl AsFd) -> Option<(i64, u32)> {
     #[cfg(test)]

@@ -77,6 +77,7 @@ mod temporary;
 pub mod transfer_root;
 mod tree;
 mod tree_hash;
+mod uncached;
 mod verify;
 mod view;
 mod walk;

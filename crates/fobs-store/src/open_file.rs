@@ -13,6 +13,7 @@ use super::delta::{Matcher, PatchBuilder};
 use super::input::Input;
 use super::stamp::Stamp;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
+use super::uncached::{UNCACHED_MIN, read_once};
 use super::walk;
 use super::walk::Entry;
 use fobs_model::deltas::Because;
@@ -204,7 +205,9 @@ fn read_file(
     while len < room.len() {
         let part = &mut room[len..];
         let wanted = part.len().min(READ_MAX);
-        let read = match pread(file, &mut part[..wanted], offset + len as u64) {
+        let (part, at) = (&mut part[..wanted], offset + len as u64);
+        let read = if size >= UNCACHED_MIN { read_once(file, part, at) } else { pread(file, &mut *part, at) };
+        let read = match read {
             Ok(0) => return Ok((len, Tail::EndsFile)),
             Ok(read) => read,
             Err(Errno::INTR) => continue,

@@ -15,6 +15,7 @@ use super::keep;
 use super::own::{OWN_MODE, open_own};
 use super::record::Device;
 use super::stat::Meta;
+use super::uncached::{Uncached, Ways};
 #[cfg(test)]
 use super::{faults, recorder};
 use fobs_model::options::Overwrite;
@@ -82,6 +83,8 @@ pub(super) struct TemporaryFile {
     stands_for: Option<(u32, Device)>,
     /// The directory of its place, and what makes its name there, while it lies in another one (`-T`).
     home: Option<(Arc<OwnedFd>, Names)>,
+    /// The same file past the page cache.
+    uncached: Option<Uncached>,
 }
 
 impl TemporaryFile {
@@ -110,6 +113,7 @@ impl TemporaryFile {
             is_resumed: false,
             stands_for: None,
             home: None,
+            uncached: None,
             zeros: Zeros::Written,
         })
     }
@@ -145,6 +149,7 @@ impl TemporaryFile {
             is_resumed: true,
             stands_for: None,
             home: None,
+            uncached: None,
             zeros: Zeros::Written,
         }))
     }
@@ -152,12 +157,24 @@ impl TemporaryFile {
     /// Writes all of `data` at `offset`.
     pub(super) fn write(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
         match self.zeros {
-            Zeros::Written => write_all(&self.file, data, offset),
+            Zeros::Written => self.put(data, offset),
             Zeros::Left => holes::runs(data, offset).try_for_each(|run| match run {
-                holes::Run::Data(data, at) => write_all(&self.file, data, at),
+                holes::Run::Data(data, at) => self.put(data, at),
                 holes::Run::Zeros(len, at) => self.skip(at, len),
             }),
         }
+    }
+
+    fn put(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
+        match &self.uncached {
+            Some(uncached) => uncached.write(data, offset, |rest, at| write_all(&self.file, rest, at)),
+            None => write_all(&self.file, data, offset),
+        }
+    }
+
+    /// From now on what is written passes the page cache, where the file system can and that is faster.
+    pub(super) fn pass_cache(&mut self, ways: &Ways) {
+        self.uncached = Uncached::of(&self.file, ways);
     }
 
     /// From now on long runs of zeros become holes (`--sparse`): what is written comes in the file's order.

@@ -40,6 +40,7 @@ pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
 use super::select::Implied;
 use super::temporary::{Names, Placed, TemporaryFile, Thing, is_made_here, place};
+use super::uncached::Ways;
 use super::view::View;
 use super::walk::type_bits;
 use fobs_filter::path;
@@ -98,6 +99,8 @@ pub(super) struct Tree {
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
     /// Whether files and directories are fsynced.
     fsync: bool,
+    /// How large files are written.
+    ways: Ways,
     /// The directory that was written last and is not fsynced yet.
     unsynced: Option<Arc<OwnedFd>>,
     /// The directories that have not ended, each below the one before: at most one per two bytes of path.
@@ -201,6 +204,7 @@ impl Tree {
             names,
             held: None,
             fsync,
+            ways: Ways::new(fsync),
             unsynced: None,
             levels: Vec::new(),
             settling: None,

@@ -37,13 +37,13 @@ impl Sink {
         let adoption = self.adoptions.take(path).filter(|it| it.len == from && it.source == source);
         let (stack, placing) = match adoption {
             Some(adoption) => {
-                let placing = tree.resume(cleared, |held| adoption.is_in(held));
+                let placing = tree.resume(cleared, size, |held| adoption.is_in(held));
                 (adoption.stack, placing)
             }
             None => {
                 let journal = tree.journal().ok_or_else(unknown)?;
                 let kept = journal.take_partial(&fingerprint(path, &source), from).ok_or_else(unknown)?;
-                let placing = tree.resume(cleared, |held| kept.is_in(held));
+                let placing = tree.resume(cleared, size, |held| kept.is_in(held));
                 (kept.stack, placing)
             }
         };

@@ -13,6 +13,7 @@ use crate::keep;
 use crate::own::without_mark;
 use crate::stamp::name_count;
 use crate::temporary::InPlace;
+use crate::uncached::UNCACHED_MIN;
 use fobs_model::name::ComponentBuf;
 
 /// A file under the name that it has so far.
@@ -28,7 +29,7 @@ impl Tree {
         let path = cleared.path();
         self.check_skipped(path)?;
         // What is preallocated is no hole.
-        let size = if self.applier.preserve.sparse { 0 } else { size };
+        let reserved = if self.applier.preserve.sparse { 0 } else { size };
         let place = self.place_of_file(path)?.into_owned();
         if let Some(journal) = &mut self.journal {
             journal.release(&place);
@@ -39,14 +40,14 @@ impl Tree {
             .and_then(|(parent, name)| {
                 self.clear(&place, &parent, name);
                 match &self.elsewhere {
-                    None => TemporaryFile::create(&self.names, parent, name, size),
+                    None => TemporaryFile::create(&self.names, parent, name, reserved),
                     Some((directory, _)) => {
-                        TemporaryFile::create_elsewhere(&self.names, directory, parent, name, size)
+                        TemporaryFile::create_elsewhere(&self.names, directory, parent, name, reserved)
                     }
                 }
             })
             .map(|mut file| {
-                self.leave_zeros(&mut file);
+                self.begin(&mut file, size);
                 let ours = self.names.of_journal();
                 let is_found_again = ours.is_some() && ours == file.suffix() && self.elsewhere.is_none();
                 Placing { is_found_again, file, place }
@@ -54,9 +55,13 @@ impl Tree {
             .map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))
     }
 
-    fn leave_zeros(&self, file: &mut TemporaryFile) {
+    /// Says how a file is written that will have about `size` bytes.
+    fn begin(&self, file: &mut TemporaryFile, size: u64) {
         if self.applier.preserve.sparse {
             file.leave_zeros();
+        }
+        if size >= UNCACHED_MIN {
+            file.pass_cache(&self.ways);
         }
     }
 
@@ -64,6 +69,7 @@ impl Tree {
     pub(crate) fn resume(
         &mut self,
         cleared: Clearance<'_>,
+        size: u64,
         is_meant: impl Fn(&OwnedFd) -> bool,
     ) -> Attempt<Placing> {
         let path = cleared.path();
@@ -79,7 +85,7 @@ impl Tree {
             .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, overwrite, is_meant));
         match resumed {
             Ok(Some(mut file)) => {
-                self.leave_zeros(&mut file);
+                self.begin(&mut file, size);
                 Ok(Placing { file, place, is_found_again: true })
             }
             Ok(None) => {
