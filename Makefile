@@ -28,7 +28,7 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 	ln -f $(TARGET)/lab/fobs-lab $(LAB) # beside fobs, where it looks for it
 
 .PHONY: test
-test: needs lint ## lint and run the regular tests (8 minutes and the build, two cores)
+test: needs style ## lint and run the regular tests (8 minutes and the build, two cores)
 	RUST_TEST_THREADS=$(TEST_THREADS) CARGO=$(CARGO) scripts/test-all.sh
 
 .PHONY: test-long
@@ -66,9 +66,12 @@ fuzz: ## run every fuzz target for a minute, or SECONDS_EACH (nightly Rust)
 	scripts/fuzz.sh
 
 .PHONY: lint
-lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/O
-	$(CARGO) fmt --all --check
+lint: style ## check formatting, clippy, cargo xtask tidy, and that the core has no I/O
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: style
+style:
+	$(CARGO) fmt --all --check
 	$(CARGO) xtask tidy
 	scripts/without-io.sh
 

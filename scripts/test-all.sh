@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# The tests of `make test`: those of Rust, and beside them those of the bindings, because most of both wait for
-# paths and timeouts. What the bindings say is printed at the end.
+# The lints and tests of `make test`: those of Rust, and beside them those of the bindings, because most of both
+# wait for paths and timeouts. What the bindings say is printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-# First, so that neither waits for the other's build.
-"$cargo" test --workspace --locked --no-run
 log=$(mktemp)
+# Clippy looks at what is compiled for the tests: one build instead of two.
+RUSTC_WORKSPACE_WRAPPER=$(rustup which clippy-driver 2>/dev/null || command -v clippy-driver)
+export RUSTC_WORKSPACE_WRAPPER
+# First, so that neither waits for the other's build.
+"$cargo" test --workspace --all-targets --locked --no-run 2>&1 | tee "$log"
+if grep -q '^warning' "$log"; then
+    echo "warnings are errors: see above, or run make lint"
+    exit 1
+fi
 # A process group of its own, so that all of it ends with this script.
 set -m
 scripts/test-bindings.sh >"$log" 2>&1 &
