@@ -225,13 +225,14 @@ def main() -> int:
         figures = played(campaign, work / "destination")
         sent = campaign.sent()
         is_same = subprocess.run(["diff", "-rq", work / "source", work / "destination"], stdout=sys.stderr).returncode == 0
+        # Before the trees are removed, which takes minutes.
+        again = sent - total * (1 + OVERHEAD)
+        is_bounded = again <= figures["open_bytes"] and figures["begun_again"] <= SESSIONS * len(KILLED)
+        print(json.dumps({**figures, "sent": sent, "same": is_same, "bounded": is_bounded}), flush=True)
     finally:
         campaign.end()
         if not given.keep:
             shutil.rmtree(work)
-    again = sent - total * (1 + OVERHEAD)
-    is_bounded = again <= figures["open_bytes"] and figures["begun_again"] <= SESSIONS * len(KILLED)
-    print(json.dumps({**figures, "sent": sent, "same": is_same, "bounded": is_bounded}))
     return 0 if is_same and is_bounded and figures["bytes"] == total else 1
 
 

@@ -70,13 +70,17 @@ def _run(options: argparse.Namespace, shown: _Shown, arguments: list[str] | None
     return 0
 
 
-def _named(text: str) -> tuple[str, str]:
+# What a switch is given as, as in the file of nodes.
+_SWITCHED = {"true": True, "false": False}
+
+
+def _named(text: str) -> tuple[str, str | bool]:
     name, sign, value = text.partition("=")
     if not sign:
         raise SystemExit(
             f"fobs cluster: --option {text!r}: write NAME=VALUE, as in --option priority=scavenger"
         )
-    return name.replace("-", "_"), value
+    return name.replace("-", "_"), _SWITCHED.get(value.lower(), value)
 
 
 class _Parser(argparse.ArgumentParser):
