@@ -1,10 +1,11 @@
 """One tree between two sites: fobs cluster beside fpsync with rsync, and rclone, over an emulated path, in one run.
 
     cluster_sites.py --lab target/release/fobs-lab --fobs target/release/fobs [--rtt 40ms] [--rate 1Gbit] [--files 20000]
+                     [--limit SECONDS] [--only TOOL]
 
 Each tool sends the tree, and then the same tree again, with four workers (rclone with sixteen transfers as well); Dask's
 workers are there before. Needs root (network namespaces), sshd, fpsync (Debian: fpart), rsync and rclone, and distributed.
-Prints one JSON object a line: tool, run, seconds (none where it took longer than the limit), files, bytes; then a table.
+Prints one JSON object a line: tool, run, seconds (none where it took longer than --limit), files, bytes; then a table.
 Exit code 1 where the trees differ.
 """
 
@@ -31,9 +32,6 @@ LOG_BYTES = (2.0, 5.2)
 DIRECTORY = 100
 SEED = 4611
 
-# A run that takes longer is stopped; the second run goes on with what it left.
-LIMIT_S = 900
-
 Send = Callable[[Path, str], object]
 Tool = Callable[[dict[str, Any]], AbstractContextManager[Send]]
 
@@ -52,13 +50,16 @@ def make_tree(root: Path, files: int) -> int:
 @contextmanager
 def fobs_cluster(at: dict[str, Any]) -> Iterator[Send]:
     from distributed import LocalCluster
-    from fobs.cluster import transfer
+    from fobs.cluster import Node, transfer
 
-    workers = {"threads_per_worker": 3, "resources": {"fobs:here": 2}, "dashboard_address": None}
+    workers = {"threads_per_worker": 3, "resources": {"fobs:near": 1}, "dashboard_address": None}
     with LocalCluster(n_workers=WORKERS, **workers) as cluster:
-        yield lambda source, name: transfer(
-            str(source), f"fobs://{at['host']}:{at['fobs_port']}/{name}", cluster, **at["keys"]
-        )
+
+        def send(source: Path, name: str) -> None:
+            far = Node("far", url=f"fobs://{at['host']}:{at['fobs_port']}/{name}", sessions=WORKERS, options=at["keys"])
+            transfer(Node("near", path=str(source), sessions=WORKERS), far, cluster)
+
+        yield send
 
 
 def shell(at: dict[str, Any]) -> str:
@@ -77,7 +78,7 @@ def fpsync(at: dict[str, Any]) -> Iterator[Send]:
             script.chmod(0o755)
             words += ["-o", f"-lptgoD --numeric-ids -e {script}"]
             words += [f"{source}/", f"root@{at['host']}:{at['root']}/{name}/"]
-            subprocess.run(words, check=True, timeout=LIMIT_S)
+            subprocess.run(words, check=True, timeout=at["limit"])
 
     yield send
 
@@ -90,7 +91,7 @@ def rclone(transfers: int) -> Tool:
             words = ["rclone", "copy", "--config", "/dev/null", "--transfers", str(transfers), "--checkers", "16"]
             # Without a command for each file at the other host.
             words += ["--sftp-disable-hashcheck", str(source), f"{place}:{at['root']}/{name}"]
-            subprocess.run(words, check=True, timeout=LIMIT_S)
+            subprocess.run(words, check=True, timeout=at["limit"])
 
         yield send
 
@@ -111,7 +112,8 @@ def client(at: dict[str, Any]) -> None:
     source = Path(tempfile.mkdtemp(prefix="fobs-bench-source-"))
     try:
         total = make_tree(source, at["files"])
-        for tool, opened in TOOLS.items():
+        for tool in at["tools"]:
+            opened = TOOLS[tool]
             name = tool.replace(" ", "-").replace(",", "")
             target = Path(at["root"]) / name
             target.mkdir()
@@ -134,12 +136,13 @@ def played(send: Send, source: Path, name: str, run: str) -> dict[str, Any]:
     return {"run": run, "seconds": round(time.monotonic() - began, 2)}
 
 
-def report(lines: list[dict[str, Any]]) -> int:
+def report(lines: list[dict[str, Any]], limit: int) -> int:
     found = {(line["tool"], line["run"]): line["seconds"] for line in lines}
-    shown = {which: f"over {LIMIT_S}" if took is None else f"{took:.1f}" for which, took in found.items()}
-    for tool in TOOLS:
+    shown = {which: f"over {limit}" if took is None else f"{took:.1f}" for which, took in found.items()}
+    tools = list(dict.fromkeys(tool for tool, _ in found))
+    for tool in tools:
         print(f"{tool:26} first {shown[tool, 'first']:>8} s   second {shown[tool, 'second']:>8} s")
-    is_whole = {tool: all(found[tool, run] is not None for run in ("first", "second")) for tool in TOOLS}
+    is_whole = {tool: all(found[tool, run] is not None for run in ("first", "second")) for tool in tools}
     differ = {line["tool"] for line in lines if not line["same"] and is_whole[line["tool"]]}
     for tool in sorted(differ):
         print(f"{tool}: the trees differ")
@@ -150,11 +153,18 @@ def main() -> int:
     parser = far.arguments()
     parser.set_defaults(rtt="40ms", rate="1Gbit")
     parser.add_argument("--files", type=int, default=20_000)
+    parser.add_argument("--limit", type=int, default=900, help="seconds after which a run is stopped")
+    parser.add_argument("--only", action="append", choices=TOOLS, help="a tool; repeatable")
     given = parser.parse_args()
     if given.client:
         client(json.loads(given.client))
         return 0
-    return report(far.played(__file__, given, lambda root: None, files=given.files))
+    # What is not installed is left out.
+    tools = given.only or [tool for tool in TOOLS if tool == "fobs cluster" or shutil.which(tool.split()[0].rstrip(","))]
+    for tool in sorted(TOOLS.keys() - set(tools)):
+        print(f"without {tool}", file=sys.stderr)
+    lines = far.played(__file__, given, lambda root: None, files=given.files, tools=tools, limit=given.limit)
+    return report(lines, given.limit)
 
 
 if __name__ == "__main__":

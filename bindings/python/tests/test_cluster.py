@@ -370,6 +370,12 @@ def test_the_command_has_json_and_the_exit_codes_of_cp(served: Served, tmp_path:
     last = json.loads(done.stdout.splitlines()[-1])
     assert (last["event"], last["bytes"], last["files"]) == ("done", total, 25)
     assert same(source, served.root)
+    new = run("--identity", keys[1], "--known-hosts", str(tmp_path / "known_hosts"), str(source), served.url)
+    lines = [line for line in new.stderr.splitlines() if "is new here" in line]
+    assert len(lines) == 1 and lines[0].startswith("fobs cluster: 127.0.0.1 is new here: its key ")
+    assert "Warning" not in new.stderr
+    switched = run(*keys, "--option", "fsync=true", "--option", "strict-host-key=false", str(source), served.url)
+    assert switched.returncode == 0, switched.stderr
     absent = run("--json", *keys, str(tmp_path / "absent"), served.url)
     assert absent.returncode == 3 and json.loads(absent.stdout.splitlines()[-1])["code"] == "no_source"
     refused = run(*keys, str(source), f"fobs://127.0.0.1:{free_port()}/")

@@ -123,7 +123,7 @@ def test_a_task_for_a_client_without_a_scheduler_is_a_sentence(tmp_path: Path) -
         node = Node("here", path=str(tmp_path))
         workers = Workers(client, [node])
         client.close()
-        for act in (lambda: workers.submit(len, node, ""), lambda: workers.hand_over(len, ""), workers.greet):
+        for act in (lambda: workers.submit(len, node, ""), lambda: workers.call(len, node, ""), workers.greet):
             with pytest.raises(ClusterError, match="scheduler.*call again"):
                 act()
 

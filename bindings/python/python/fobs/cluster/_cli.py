@@ -7,11 +7,13 @@ import json
 import shlex
 import sys
 import time
+import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from .. import _fobs
-from .._errors import Error
+from .._errors import Error, NoticeWarning
 from . import Choices, ClusterProgress, transfer_by
 from ._result import ClusterError, ClusterResult, Planned, rate, size
 from ._wanted import KEPT, SWITCHES
@@ -27,6 +29,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     options = _parser().parse_args(arguments)
     shown = _Shown(options.json, options.quiet)
+    others = warnings.showwarning
+    warnings.showwarning = shown.warning(others)
+    try:
+        return _run(options, shown, arguments)
+    finally:
+        warnings.showwarning = others
+
+
+def _run(options: argparse.Namespace, shown: _Shown, arguments: list[str] | None) -> int:
     keys = {
         name: getattr(options, name) for name in ("identity", "known_hosts", "rate", "transport", "timeout")
     }
@@ -59,13 +70,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _named(text: str) -> tuple[str, str]:
+# What a switch is given as, as in the file of nodes.
+_SWITCHED = {"true": True, "false": False}
+
+
+def _named(text: str) -> tuple[str, str | bool]:
     name, sign, value = text.partition("=")
     if not sign:
         raise SystemExit(
             f"fobs cluster: --option {text!r}: write NAME=VALUE, as in --option priority=scavenger"
         )
-    return name.replace("-", "_"), value
+    return name.replace("-", "_"), _SWITCHED.get(value.lower(), value)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -163,6 +178,17 @@ class _Shown:
             file=sys.stderr,
             flush=True,
         )
+
+    def warning(self, others: Callable[..., object]) -> Callable[..., None]:
+        """Shows a notice of a session, as of a new host, as the other commands do."""
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, NoticeWarning):
+                others(message, category, *where, **more)
+            elif not self.quiet:
+                print(f"fobs cluster: {message}", file=sys.stderr, flush=True)
+
+        return show
 
     def _notices(self, result: ClusterResult) -> None:
         if self.is_terminal and not self.quiet:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._errors import ConnectError, UsageError
+from ._bounded import within
 from ._nodes import Node
 from ._result import ClusterError
 from ._workers import ANSWER_MAX
@@ -74,10 +75,14 @@ def _here(distributed: Any, nodes: list[Node]) -> Iterator[Any]:
 
 @contextmanager
 def _scheduler(distributed: Any, address: str) -> Iterator[Any]:
-    try:
+    def connect() -> Any:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_NO_ROUTE)
-            client = distributed.Client(address, timeout=ANSWER_MAX)
+            return distributed.Client(address, timeout=ANSWER_MAX)
+
+    try:
+        # A client waits without a limit for whatever listens there and says nothing.
+        client = within(2 * ANSWER_MAX, connect)
     except ValueError as error:
         raise UsageError(f"{address!r} is no address of a Dask scheduler ({error}); write tcp://host:8786") from error
     except OSError as error:
@@ -86,6 +91,13 @@ def _scheduler(distributed: Any, address: str) -> Iterator[Any]:
             f"no Dask scheduler answers at {address} within {ANSWER_MAX:.0f} s; start one there (dask scheduler), or "
             "give the address that it prints",
             cause,
+        ) from error
+    except Exception as error:
+        # What another program says is taken for lengths and names.
+        raise ClusterError(
+            f"what answers at {address} is no Dask scheduler that this host's distributed understands "
+            f"({type(error).__name__}: {error}); give the address that `dask scheduler` prints, and the same version there",
+            ConnectError(str(error)),
         ) from error
     with client:
         yield client

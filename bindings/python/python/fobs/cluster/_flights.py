@@ -10,7 +10,7 @@ from typing import Any
 from ._move import Assignment, move
 from ._pairs import Pair, Pairs
 from ._shards import File, Shard
-from ._workers import Workers
+from ._workers import Asked, Workers
 
 # A slow range is fetched from another source as well where that halves the wait at least and saves this time, seconds:
 # its bytes come twice until one of both is there, and beginning takes some round trips.
@@ -27,13 +27,17 @@ class Flight:
 
     shard: Shard
     pair: Pair
-    future: Any
+    asked: Asked
     began: float
     #: Bytes that are there, and those among them that were when it began.
     moved: int = 0
     resumed: int = 0
     #: Whether it is the second one of its shard.
     is_second: bool = False
+
+    @property
+    def future(self) -> Any:
+        return self.asked.future
 
 
 class Flights:
@@ -49,11 +53,10 @@ class Flights:
 
     def start(self, order: Assignment, pair: Pair, began: float, is_second: bool = False) -> None:
         """Hands a shard to a worker."""
-        resources = self.workers.resources(pair.place)
-        future = self.workers.hand_over(move, order, key=order.key, resources=resources)
+        asked = self.workers.submit(move, pair.place, order, key=order.key)
         self.pairs.take(pair)
-        self.of[order.key] = Flight(order.shard, pair, future, began, is_second=is_second)
-        future.add_done_callback(lambda _: self.landed.put(order.key))
+        self.of[order.key] = Flight(order.shard, pair, asked, began, is_second=is_second)
+        asked.future.add_done_callback(lambda _: self.landed.put(order.key))
 
     def next_key(self, run: str, shard: Shard) -> str:
         self.count += 1
@@ -96,11 +99,11 @@ class Flights:
         return sum(most.values())
 
     def lost(self) -> list[Flight]:
-        """Flights whose node has no worker any more, given up."""
+        """Flights whose workers are gone, given up."""
         gone = [
             key
             for key, flight in self.of.items()
-            if not self.workers.has(flight.pair.place) and not flight.future.done()
+            if self.workers.is_lost(flight.asked) and not flight.future.done()
         ]
         flights = [self.of[key] for key in gone]
         for key in gone:

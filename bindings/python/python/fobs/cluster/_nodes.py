@@ -156,6 +156,11 @@ def both_sides(
     """The nodes of source and destination. With a list of nodes ``src`` and ``dst`` are paths below what they serve."""
     if nodes is None:
         source, destination = as_nodes(src, "source"), as_nodes(dst, "destination")
+        if any(node.name == HERE for node in source) and any(node.name == HERE for node in destination):
+            raise UsageError(
+                f"{_paths(source)} and {_paths(destination)} are both paths of the workers, and a shard goes between a "
+                "worker and a daemon; give one side a URL (fobs://host/path), or copy on one host with fobs cp -rp"
+            )
         _check_names([*source, *destination])
         return tuple(source), tuple(destination)
     source, destination = read_nodes(nodes)
@@ -168,6 +173,10 @@ def both_sides(
             raise UsageError("with a list of nodes, source and destination are paths below what they serve")
         names.append(os.fspath(place))
     return tuple(n.below(names[0]) for n in source), tuple(n.below(names[1]) for n in destination)
+
+
+def _paths(nodes: Iterable[Node]) -> str:
+    return " and ".join(repr(node.path) for node in nodes if node.name == HERE)
 
 
 def _check_names(nodes: Iterable[Node]) -> None:

@@ -32,7 +32,7 @@ from ._state import BEAT_EVERY, LOCK, BusyError, clear
 from ._survey import Survey
 from ._tally import ClusterProgress, Tally
 from ._wanted import Wanted
-from ._workers import LOST, Workers
+from ._workers import ANSWER_MAX, LOST, NodeLostError, Workers, no_task
 
 # How often the loop looks at workers and tells progress, seconds.
 _TICK = 0.5
@@ -238,10 +238,14 @@ class Run:
             return
         status = flight.future.status
         if status == "finished":
-            moved = flight.future.result()
+            try:
+                moved = self.workers.result_of(flight.asked)
+            except NodeLostError as error:
+                self._lost(flight, str(error))
+                return
             self._add_up(flight, moved, self._give_up_others(flight, moved))
         elif status == "error":
-            self._fail(flight, flight.future.exception())
+            self._fail(flight, flight.future.exception(timeout=ANSWER_MAX))
         else:
             self._lost(flight, "the scheduler has let go of it")
 
@@ -295,7 +299,7 @@ class Run:
             self._lost(flight, "its worker was killed")
             return
         if not isinstance(error, OSError):
-            raise error
+            raise no_task(flight.pair.place, error) from error
         state = self.pairs.failed(flight.pair, flight.shard, error)
         where = f"node {state.node.name}, {flight.shard}, {flight.pair}"
         if self.flights.others(flight.shard):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 from .. import _fobs
 from ._access import Found
@@ -40,6 +41,10 @@ class File:
     mtime_ns: int
     mode: int = 0o644
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As of a row: each file travels.
+        return File, (self.name, self.size, self.mtime_ns, self.mode)
+
     @property
     def id(self) -> str:
         """What it is known by in the state at the destination."""
@@ -57,7 +62,7 @@ class Shard:
     start: int = 0
     end: int = 0
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.end - self.start if self.kind == "range" else sum(file.size for file in self.files)
 
@@ -65,9 +70,10 @@ class Shard:
     def names(self) -> list[str]:
         return [*(file.name for file in self.files), *self.others]
 
-    @property
+    @cached_property
     def id(self) -> str:
-        names = "\0".join([*(file.id for file in self.files), *self.others])
+        """What it is known by: looked up for each pair of nodes that could move it."""
+        names = "\0".join([*(f"{file.name}\0{file.size}\0{file.mtime_ns}" for file in self.files), *self.others])
         return short_hash(f"{self.kind}\0{self.start}\0{self.end}\0{names}")
 
     def __str__(self) -> str:

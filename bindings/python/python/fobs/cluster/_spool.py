@@ -66,8 +66,11 @@ class Spool:
         return int(pages * each)
 
     def _run(self, words: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
-        with _room():
+        # Without `_room`, which takes as long as the call: there are several for each entry.
+        try:
             return self._data.execute(words, values)
+        except sqlite3.Error as error:
+            raise _no_room(error) from error
 
     def _all(self, words: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         with _room():
@@ -229,7 +232,11 @@ def _room() -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise ClusterError(
-            f"cannot keep the plan of the transfer in {directory()}: {error}; make room there, or set TMPDIR to another "
-            "directory"
-        ) from error
+        raise _no_room(error) from error
+
+
+def _no_room(error: Exception) -> ClusterError:
+    return ClusterError(
+        f"cannot keep the plan of the transfer in {directory()}: {error}; make room there, or set TMPDIR to another "
+        "directory"
+    )

@@ -20,7 +20,7 @@ from ._result import ClusterError
 from ._shards import File
 from ._spool import Spool
 from ._state import CONFIRM_AFTER, BusyError, Record
-from ._workers import NodeLostError, Workers
+from ._workers import Asked, NodeLostError, Workers
 
 # Files of records that one task reads.
 _RECORDS_AT_ONCE = 64
@@ -181,16 +181,16 @@ class Survey:
         """What the nodes announce: all at once, or one after the other until one has the given root."""
         nodes = [state.node for state in self.pairs.sources]
         if self.root is None:
-            asked = {
+            where = {
                 node.name: (places[index % len(places)], node) for index, node in enumerate(nodes)
             }
             started = {
-                name: (at, self.workers.submit(announce, at, node, names)) for name, (at, node) in asked.items()
+                name: self.workers.submit(announce, at, node, names) for name, (at, node) in where.items()
             }
-            return {name: self._outcome(future, at) for name, (at, future) in started.items()}
+            return {name: self._outcome(asked) for name, asked in started.items()}
         announced_by: dict[str, Announced | OSError] = {}
         for node in nodes:
-            one = self._outcome(self.workers.submit(announce, places[0], node, names), places[0])
+            one = self._outcome(self.workers.submit(announce, places[0], node, names))
             announced_by[node.name] = one
             if not isinstance(one, OSError) and has_root(one[names[0]], self.root):
                 # The pieces of the others are verified against these, so they need not hash.
@@ -206,10 +206,10 @@ class Survey:
             return None
         return record if self.root in (None, record[3]) else None
 
-    def _outcome(self, future: Any, at: Node) -> Announced | OSError:
+    def _outcome(self, asked: Asked) -> Announced | OSError:
         """What a task returned, or the error of a node."""
         try:
-            announced: Announced = self.workers.wait(future, at)
+            announced: Announced = self.workers.wait(asked)
             return announced
         except OSError as error:
             return error
@@ -224,23 +224,23 @@ class _Asking:
         #: The nodes that answered last.
         self.good = ("", "")
         self.worker = ""
-        self.ahead: Any = None
+        self.ahead: Asked | None = None
 
     def next(self, node: Node, at: Node) -> Batch:
         """The rows after the last ones."""
         worker = self.worker if (node.name, at.name) == self.good else ""
-        future, self.ahead = self.ahead, None
-        if future is not None and not worker:
-            future.cancel()
-            future = None
+        asked, self.ahead = self.ahead, None
+        if asked is not None and not worker:
+            asked.future.cancel()
+            asked = None
         try:
-            batch: Batch = self.workers.wait(future or self._submit(node, at, worker), at, worker)
+            batch: Batch = self.workers.wait(asked or self._submit(node, at, worker))
         except NodeLostError:
             # The worker that had the place; another one of the node finds it.
             self.good = ("", "")
             if not worker or not self.workers.has(at):
                 raise
-            batch = self.workers.wait(self._submit(node, at, ""), at)
+            batch = self.workers.wait(self._submit(node, at, ""))
         self.good, self.worker = (node.name, at.name), batch.worker
         if batch.rows:
             self.after = batch.rows[-1].name
@@ -248,7 +248,7 @@ class _Asking:
             self.ahead = self._submit(node, at, self.worker)
         return batch
 
-    def _submit(self, node: Node, at: Node, worker: str) -> Any:
+    def _submit(self, node: Node, at: Node, worker: str) -> Asked:
         return self.workers.submit(
             read_rows, at, node, at.name, self.name, self.after, self.may_miss, worker=worker
         )

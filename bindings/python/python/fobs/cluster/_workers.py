@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .. import _fobs
-from .._errors import ConnectError, UsageError
+from .._errors import ConnectError, Error, RemoteMissingError, UsageError
 from ._access import access_to
-from ._move import Greeting, greet
+from ._admission import TAKEN, Admission
+from ._bounded import within
+from ._move import greet
 from ._nodes import ANYWHERE, HERE, Node
 from ._result import ClusterError
 from ._state import beat
 
-# Difference of clocks that is worth a notice, seconds: files keep the times of the source whatever the clocks
-# say.
-CLOCK_MAX = 60.0
 # How long a scheduler that does not answer is waited for, seconds.
 ANSWER_MAX = 5.0
 # How often a task that is waited for is looked after, and how long it may take at most, seconds: a listing of tens of
@@ -28,6 +26,8 @@ ANSWER_MAX = 5.0
 LOOK_EVERY, LOOK_MAX = 0.25, 86_400.0
 # How long the first worker of a scheduler is waited for, seconds: those over ssh and of a batch system join late.
 FIRST_MAX = 60.0
+# How long a result may take from its worker, seconds.
+RESULT_MAX = 20.0
 # How long something short beside a worker's tasks may take, seconds.
 BESIDE_MAX = 120.0
 #: Names of Dask's exceptions that say that a worker is gone.
@@ -38,6 +38,25 @@ class NodeLostError(ConnectError):
     """A node has no worker any more."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A task, and the workers of a node that may run it."""
+
+    future: Any
+    at: Node
+    addresses: tuple[str, ...]
+
+
+def no_task(at: Node, error: BaseException) -> ClusterError:
+    """What a task ended with that no code of ours raises."""
+    text = " ".join(str(error).split())
+    if "deserializ" in text:
+        why = f"the scheduler cannot read tasks of fobs ({text}); install fobs[cluster] and the same distributed there"
+    else:
+        why = f"its worker failed with {type(error).__name__}: {text}; look into the worker's log"
+    return ClusterError(f"node {at.name}: {why}", RemoteMissingError(why), node=at.name)
+
+
 class Workers:
     """The workers of a client."""
 
@@ -45,8 +64,14 @@ class Workers:
         self.client = client
         self.nodes = list(nodes)
         self.addresses: dict[str, list[str]] = {}
-        self.refused: dict[str, str] = {}
-        self.notices: list[str] = []
+        #: Workers that belong to a node, whether they can be used or not, and to which.
+        self.candidates: dict[str, str] = {}
+        #: Whether some worker has the resource of the node ``here``; without, all are its workers.
+        self.is_declared = False
+        #: Whether any worker is there, of a node or not.
+        self.has_joined = False
+        self.admission = Admission(lambda some: self._run(greet, workers=some, on_error="return"))
+        self.notices = self.admission.notices
         self.silent_since: float | None = None
         self.refresh()
 
@@ -62,16 +87,29 @@ class Workers:
             info = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_MAX)
         except Exception as error:
             raise _no_scheduler(str(error)) from error
+        resources = {address: worker.get("resources", {}) for address, worker in info["workers"].items()}
         found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
-        everyone = [address for address in info["workers"] if address not in self.refused]
-        for address in everyone:
-            for name in info["workers"][address].get("resources", {}):
-                if name.startswith("fobs:"):
-                    found.setdefault(name.removeprefix("fobs:"), []).append(address)
-        if HERE in found and not found[HERE]:
-            found[HERE] = everyone
-        found[ANYWHERE.name] = everyone
-        self.addresses = found
+        for node in self.nodes:
+            declared = {a: given[node.resource] for a, given in resources.items() if node.resource in given}
+            if node.name == HERE and not declared:
+                self.is_declared, found[HERE] = False, list(resources)
+                continue
+            self.is_declared = self.is_declared or node.name == HERE
+            found[node.name] = [
+                a for a, amount in declared.items() if self.admission.has_room(a, node.name, amount, node.sessions)
+            ]
+        found[ANYWHERE.name], self.has_joined = list(resources), bool(resources)
+        self._admit(found)
+
+    def _admit(self, found: dict[str, list[str]]) -> None:
+        """Takes those that have said what they are; the others are asked."""
+        self.candidates = {address: node.name for node in self.nodes for address in found[node.name]}
+        if not self.candidates and all(node.is_daemon for node in self.nodes):
+            # The daemons move the data among themselves.
+            self.candidates = dict.fromkeys(found[ANYWHERE.name], ANYWHERE.name)
+        self.admission.of(self.candidates)
+        admitted = self.admission.admitted
+        self.addresses = {name: [a for a in addresses if a in admitted] for name, addresses in found.items()}
 
     def is_connected(self) -> bool:
         """Whether the scheduler is there."""
@@ -83,49 +121,34 @@ class Workers:
 
     def resources(self, node: Node) -> dict[str, int]:
         """What a task at a node asks for."""
-        if node is ANYWHERE or node.name == HERE and not self._declared(node):
+        if node is ANYWHERE or node.name == HERE and not self.is_declared:
             return {}
-        return {node.resource: 1}
-
-    def _declared(self, node: Node) -> bool:
-        info = self.client.scheduler_info(n_workers=-1).get("workers", {})
-        return any(node.resource in worker.get("resources", {}) for worker in info.values())
+        return {node.resource: TAKEN}
 
     def greet(self) -> None:
-        """Refuses workers that have another version of fobs, or none; notes clocks that differ."""
+        """Waits for the first worker that can be used, and for what those that are there say of themselves."""
         end = time.monotonic() + FIRST_MAX
-        while not self.addresses[ANYWHERE.name] and time.monotonic() < end:
-            time.sleep(LOOK_EVERY)
+        while time.monotonic() < end:
+            if self._of_use() and not self.admission.is_asking:
+                return
+            if self.has_joined and self.admission.has_refused(self.candidates):
+                break
+            time.sleep(LOOK_EVERY / 5)
             self.refresh()
-        ours = {address: node for node in self.nodes for address in self.addresses[node.name]}
-        if not ours and all(node.is_daemon for node in self.nodes):
-            # The daemons move the data among themselves.
-            ours = dict.fromkeys(self.addresses[ANYWHERE.name], ANYWHERE)
-        if not ours:
-            names = ", ".join(node.resource for node in self.nodes)
-            raise UsageError(
-                f"no Dask worker belongs to a node; start some with the resource of one ({names}), as in "
-                f"dask worker SCHEDULER --resources {self.nodes[0].resource}={self.nodes[0].sessions}"
-            )
-        greetings = self._run(greet, workers=list(ours), on_error="return")
-        for address, greeting in greetings.items():
-            name = ours[address].name
-            if not isinstance(greeting, Greeting):
-                self.refused[address] = (
-                    f"its worker {address} cannot use fobs ({greeting}); install fobs[cluster] there"
-                )
-            elif greeting.version != _fobs.VERSION:
-                self.refused[address] = (
-                    f"its worker {address} has fobs {greeting.version}, this host {_fobs.VERSION}; install the same"
-                )
-            elif abs(greeting.clock - time.time()) > CLOCK_MAX:
-                hours = (greeting.clock - time.time()) / 3600
-                self.notices.append(
-                    f"the clock of node {name} is {hours:+.1f} hours off; set it (nothing depends on it)"
-                )
-            if address in self.refused:
-                self.notices.append(f"node {name}: {self.refused[address]}")
-        self.refresh()
+        if self._of_use():
+            return
+        if why := "; ".join(self.admission.problems):
+            raise ClusterError(f"no worker can be used: {why}", RemoteMissingError(why))
+        names = ", ".join(node.resource for node in self.nodes)
+        raise UsageError(
+            f"no Dask worker belongs to a node; start some with the resource of one ({names}), as in "
+            f"dask worker SCHEDULER --resources {self.nodes[0].resource}={self.nodes[0].sessions}"
+        )
+
+    def _of_use(self) -> bool:
+        """Whether a worker is there that can move something, or have daemons move it."""
+        at_nodes = any(self.addresses[node.name] for node in self.nodes)
+        return at_nodes or (all(node.is_daemon for node in self.nodes) and bool(self.addresses[ANYWHERE.name]))
 
     def places(self, side: Iterable[Node], other: Iterable[Node]) -> list[tuple[Node, Node]]:
         """From where a side can be looked at: its node, and the node whose worker looks."""
@@ -136,18 +159,17 @@ class Workers:
 
     def call(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
         """Runs a function once at a node, as a task, and waits for it."""
-        return self.wait(self.submit(function, at, *arguments), at)
+        return self.wait(self.submit(function, at, *arguments))
 
-    def wait(self, future: Any, at: Node, worker: str = "") -> Any:
-        """What a task at a node, or at one ``worker`` of it, returns. One whose node has no worker any more would wait for
-        ever: its node is lost.
-        """
+    def wait(self, asked: Asked) -> Any:
+        """What a task returns. One whose workers are all gone would wait for ever: its node is lost."""
+        at, future = asked.at, asked.future
         end = time.monotonic() + LOOK_MAX
         landed = threading.Event()
         future.add_done_callback(lambda _: landed.set())
         while not landed.wait(LOOK_EVERY):
             self.refresh()
-            if not self.has(at) or (worker and worker not in self.addresses[at.name]):
+            if self.is_lost(asked):
                 future.cancel()
                 raise NodeLostError(f"the worker at node {at.name} is gone; start another one there")
             if time.monotonic() > end:
@@ -156,22 +178,46 @@ class Workers:
                     f"the worker at node {at.name} has not answered for {LOOK_MAX / 3600:.0f} h; look what its file "
                     "system does"
                 )
+        return self.result_of(asked)
+
+    def result_of(self, asked: Asked) -> Any:
+        """What a task that has ended returns. That lies at its worker: where it is gone Dask runs the task again, and waits
+        for ever if no other may run it.
+        """
+        at, end = asked.at, time.monotonic() + RESULT_MAX
         try:
-            return future.result(timeout=ANSWER_MAX)
+            while True:
+                try:
+                    return asked.future.result(timeout=1.0)
+                except TimeoutError as error:
+                    if isinstance(error, Error):
+                        raise
+                self.refresh()
+                if self.is_lost(asked) or time.monotonic() > end:
+                    asked.future.cancel()
+                    raise NodeLostError(f"the worker at node {at.name} is gone with what it found; start another one there")
         except Exception as error:
-            if isinstance(error, OSError) or type(error).__name__ not in LOST:
+            if isinstance(error, OSError):
                 raise
-            raise NodeLostError(f"the worker at node {at.name} was killed ({error}); start another one there") from error
+            if type(error).__name__ in LOST:
+                why = f"the worker at node {at.name} was killed ({error}); start another one there"
+                raise NodeLostError(why) from error
+            raise no_task(at, error) from error
 
-    def submit(self, function: Callable[..., Any], at: Node, *arguments: Any, worker: str = "") -> Any:
-        """Runs a function once at a node, as a task, or at one worker of it."""
-        where: dict[str, Any] = {"workers": [worker]} if worker else {}
-        return self.hand_over(function, *arguments, resources=self.resources(at), **where)
+    def is_lost(self, asked: Asked) -> bool:
+        """Whether all workers that may run a task are gone."""
+        return not any(address in self.addresses[asked.at.name] for address in asked.addresses)
 
-    def hand_over(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
-        """Gives the scheduler a task. All tasks go this way: a client without a scheduler has exceptions of its own."""
+    def submit(self, function: Callable[..., Any], at: Node, *arguments: Any, worker: str = "", **more: Any) -> Asked:
+        """Gives the scheduler a task for a node, or for one worker of it. All tasks go this way: only workers that may be
+        used get one, and a client without a scheduler has exceptions of its own.
+        """
+        addresses = (worker,) if worker else tuple(self.addresses[at.name])
+        if not addresses and self.is_connected():
+            raise NodeLostError(f"the worker at node {at.name} is gone; start another one there")
+        more |= {"resources": self.resources(at), "workers": list(addresses), "pure": False, "retries": 0}
         try:
-            return self.client.submit(function, *arguments, pure=False, retries=0, **where)
+            return Asked(self.client.submit(function, *arguments, **more), at, addresses)
         except Exception as error:
             if self.is_connected():
                 raise
@@ -186,24 +232,16 @@ class Workers:
 
     def _run(self, function: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
         """Runs a function on workers beside their tasks. A worker that is stopped does not answer: the wait is bounded."""
-        outcome: queue.Queue[tuple[bool, Any]] = queue.Queue()
-
-        def ask() -> None:
-            try:
-                outcome.put((True, self.client.run(function, *arguments, **more)))
-            except BaseException as error:
-                outcome.put((False, error))
-
-        threading.Thread(target=ask, name="fobs-cluster-ask", daemon=True).start()
         try:
-            is_answer, value = outcome.get(timeout=BESIDE_MAX)
-        except queue.Empty:
+            return within(BESIDE_MAX, lambda: self.client.run(function, *arguments, **more))
+        except TimeoutError:
             raise NodeLostError(f"a worker has not answered for {BESIDE_MAX:.0f} s; look whether its host is up") from None
-        if not is_answer:
-            if isinstance(value, OSError):
-                raise NodeLostError(f"a worker does not answer ({value})") from value
-            raise value if self.is_connected() else _no_scheduler(str(value)) from value
-        return value
+        except OSError as error:
+            raise NodeLostError(f"a worker does not answer ({error})") from error
+        except Exception as error:
+            if self.is_connected():
+                raise
+            raise _no_scheduler(str(error)) from error
 
     def beat(self, node: Node, at: Node, owner: str, count: int) -> None:
         """A sign of life at the destination."""
