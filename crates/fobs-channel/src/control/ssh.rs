@@ -33,7 +33,7 @@ pub use self::between::{FarRequest, copy_between};
 pub use self::elsewhere::{connect_elsewhere, may_be_elsewhere};
 use self::explanation::{FirstWords, explanation};
 pub use self::patience::Patience;
-pub use self::push::{connect_pushing, may_be_pushed};
+pub use self::push::{connect_pushing, installed, is_sending, may_be_pushed};
 use self::words::{Keep, Words};
 use super::timed::{ReadDeadline, TimedReader};
 use super::{ControlChannel, Peer};
