@@ -308,7 +308,7 @@ impl Drop for SshProcess {
         // Fails only for a child that has ended and been waited for already.
         let _ = end(&self.child);
         self.wait_for_words();
-        Words::release(&self.words);
+        Words::end(&self.words);
     }
 }
 
