@@ -39,6 +39,7 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	$(CARGO) test --locked -p fobs-cli --features long
 	scripts/test-adapters.sh
 	scripts/test-rsync-users.sh
+	scripts/test-monitoring.sh
 	scripts/test-python-long.sh
 	$(MAKE) power-cuts
 	$(MAKE) hostile

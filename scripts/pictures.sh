@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Makes the pictures of README and guide from a copy over the loopback: the page of `fobs explain --html` in headless
 # Chromium, and what a terminal of 80 columns shows of `fobs cp` while it copies and at its end.
-#   scripts/pictures.sh FOBS      writes docs/figures/{explain.png,progress.svg}; look at them before you commit them
+# The record of that copy stays beside them, and the picture has a sum of the page that it shows: a test draws the page
+# of the record again, and fails once that is another one (`the_picture_of_the_page_is_current`).
+#   scripts/pictures.sh FOBS      writes docs/figures/{explain.png,explain.jsonl,progress.svg}; look at them before you
+#                                 commit them
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 fobs=$(realpath "${1:?the program}")
@@ -20,8 +23,9 @@ mkdir "$work/served"
 "$fobs" serve --listen "127.0.0.1:$port" --root "$work/served" --authorized-keys "$work/keys" 2>/dev/null &
 daemon=$!
 head -c 60000000 /dev/urandom >"$work/big.tar"
+head -c 30000000 "$work/big.tar" >"$work/run42.h5"
 for _ in $(seq 50); do
-    (cd "$work" && "$fobs" cp -q --rate 100Mbit --trace trace big.tar "fobs://127.0.0.1:$port/") 2>/dev/null && break
+    (cd "$work" && "$fobs" cp -q --rate 100Mbit --trace trace run42.h5 "fobs://127.0.0.1:$port/") 2>/dev/null && break
     sleep 0.2
 done
 
@@ -63,12 +67,31 @@ print("</g></svg>")
 PYTHON
 cp "$work/progress.svg" docs/figures/progress.svg
 
-"$fobs" explain --html "$work/page.html" "$work/trace" >/dev/null
-sed -i "s/127.0.0.1:$port/host/g; s/run on [^<]*/run on desk/" "$work/page.html"
-if command -v chromium >/dev/null; then
-    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1000,560 \
-        --screenshot=docs/figures/explain.png "file://$work/page.html" 2>/dev/null
-else
-    echo "skipped: the page needs chromium" >&2
-fi
+# The page, of a record without the name and port of this machine.
+sed "1s|127.0.0.1:$port|host|; 1s|\"host\":\"[^\"]*\"|\"host\":\"desk\"|" "$work/trace" >"$work/explain.jsonl"
+"$fobs" explain --html "$work/page.html" "$work/explain.jsonl" >/dev/null
+command -v chromium >/dev/null || { echo "skipped: the page needs chromium" >&2 && exit 0; }
+chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+    --disable-component-update --disable-sync --user-data-dir="$work/browser" --hide-scrollbars \
+    --blink-settings=preferredColorScheme=1 --window-size=1000,560 --screenshot="$work/page.png" \
+    "file://$work/page.html" 2>"$work/said" || { cat "$work/said" >&2 && exit 1; }
+cp "$work/explain.jsonl" docs/figures/explain.jsonl
+python3 - "$work/page.html" "$work/page.png" docs/figures/explain.png <<'PYTHON'
+import re, struct, sys, zlib
+
+page, shot, picture = sys.argv[1:]
+text = open(page).read()
+# Dates are those of where it is drawn.
+for part in (r'<p class="facts">.*?</p>', r"<footer>.*?</footer>"):
+    text = re.sub(part, "", text, flags=re.S)
+total = 0xCBF29CE484222325  # FNV-1a
+for byte in text.encode():
+    total = (total ^ byte) * 0x100000001B3 % 2**64
+chunk = b"tEXt" + b"page\0" + f"{total:016x}".encode()
+png = open(shot, "rb").read()
+# Behind the header, which has 13 bytes.
+at = 8 + 12 + 13
+mark = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+open(picture, "wb").write(png[:at] + mark + png[at:])
+PYTHON
 ls -l docs/figures

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use fobs::options::unitless_rate_as;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// End of every error about a rate.
 const RATE_FORMS: &str = "write it like 100M or 10Gbit (bits per second) or 64MiB (bytes per second)";
@@ -104,8 +105,7 @@ fn prefix_value(prefix: &str) -> Option<u64> {
 /// given; each has its rank, 0 the first.
 pub fn fitting(words: impl IntoIterator<Item = (usize, String)>, columns: usize) -> String {
     let mut words: Vec<(usize, String)> = words.into_iter().collect();
-    let width =
-        |words: &[(usize, String)]| words.iter().map(|(_, word)| word.chars().count() + 2).sum::<usize>();
+    let width = |words: &[(usize, String)]| words.iter().map(|(_, word)| word.width() + 2).sum::<usize>();
     while width(&words) > columns.saturating_add(2) {
         let Some(least) = words.iter().map(|(rank, _)| *rank).max() else { break };
         words.retain(|(rank, _)| *rank != least);
@@ -113,18 +113,49 @@ pub fn fitting(words: impl IntoIterator<Item = (usize, String)>, columns: usize)
     words.into_iter().map(|(_, word)| word).collect::<Vec<_>>().join("  ")
 }
 
-/// A text of at most `columns` letters: what does not fit is left out of its middle.
+/// A text that takes at most `columns` of a terminal, where a letter may take none or two: what does not fit
+/// is left out of its middle.
 pub fn shortened(text: &str, columns: usize) -> String {
-    let count = text.chars().count();
-    if count <= columns {
+    if text.width() <= columns {
         return text.to_owned();
     }
-    let kept = columns.saturating_sub(1);
+    let Some(kept) = columns.checked_sub(1) else { return String::new() };
     let (before, after) = (kept.div_ceil(2), kept / 2);
-    let begin: String = text.chars().take(before).collect();
-    let end: String = text.chars().skip(count - after).collect();
-    let mark = if columns == 0 { "" } else { "…" };
-    format!("{begin}{mark}{end}")
+    let begin = within(text.chars(), before);
+    // A mark that belongs to the letter before it does not stand alone.
+    let mut end: Vec<char> = within(text.chars().rev(), after);
+    while end.last().is_some_and(|letter| letter.width() == Some(0)) {
+        end.pop();
+    }
+    begin.into_iter().chain(['…']).chain(end.into_iter().rev()).collect()
+}
+
+/// The first letters that take at most `columns`.
+fn within(letters: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
+    let mut left = columns;
+    let fits = |letter: &char| {
+        let rest = left.checked_sub(letter.width().unwrap_or(0));
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    letters.take_while(fits).collect()
+}
+
+/// How many lines of `columns` a text takes whose lines break between words, as ratatui breaks them.
+pub fn lines_in(text: &str, columns: usize) -> usize {
+    let mut lines = 1;
+    let mut used = 0;
+    for word in text.split_whitespace().map(UnicodeWidthStr::width) {
+        let with_space = if used == 0 { word } else { used + 1 + word };
+        used = if with_space <= columns {
+            with_space
+        } else {
+            // A longer word is broken.
+            lines += usize::from(used > 0) + word.saturating_sub(1) / columns.max(1);
+            word.saturating_sub(1) % columns.max(1) + usize::from(word > 0)
+        };
+    }
+    lines
 }
 
 /// `9.41 Gbit/s`.
@@ -326,6 +357,49 @@ mod tests {
             [(0, "0:00"), (42, "0:42"), (725, "12:05"), (10_809, "3:00:09"), (360_000, "100:00:00")]
         {
             assert_eq!(show_clock(Duration::from_secs(seconds)), shown);
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_by_the_columns_that_they_take() {
+        for text in [
+            "plain",
+            "\u{65e5}\u{672c}\u{8a9e}",
+            "\u{1f600}a\u{1f600}b\u{1f600}",
+            "e\u{301}e\u{301}e\u{301}e\u{301}",
+            "",
+        ] {
+            for columns in 0..12 {
+                let shown = shortened(text, columns);
+                assert!(shown.width() <= columns, "{text:?} in {columns}: {shown:?}");
+                assert_eq!(shown == text, text.width() <= columns, "{text:?} in {columns}: {shown:?}");
+            }
+        }
+        assert_eq!(shortened("abcdefgh", 5), "ab\u{2026}gh");
+        assert_eq!(shortened("\u{65e5}\u{672c}\u{8a9e}\u{6587}", 5), "\u{65e5}\u{2026}\u{6587}");
+    }
+
+    #[test]
+    fn lines_are_counted_as_they_are_broken() {
+        use ratatui::buffer::Buffer;
+        use ratatui::layout::Rect;
+        use ratatui::widgets::{Paragraph, Widget, Wrap};
+        let texts = [
+            "",
+            "one",
+            "some words of a sentence",
+            "a-word-that-is-longer-than-a-line and one",
+            "\u{65e5}\u{672c} \u{8a9e}\u{8a9e} a b c",
+        ];
+        for text in texts {
+            for columns in 4..30 {
+                let mut screen = Buffer::empty(Rect::new(0, 0, columns, 40));
+                Paragraph::new(text).wrap(Wrap { trim: true }).render(screen.area, &mut screen);
+                let row = |y| (0..columns).any(|x| screen[(x, y)].symbol() != " ");
+                let taken = (0..40).take_while(|y| row(*y)).count().max(1);
+                assert!(lines_in(text, columns.into()) >= taken, "{text:?} in {columns}: {taken}");
+                assert!(lines_in(text, columns.into()) <= taken + 1, "{text:?} in {columns}: {taken}");
+            }
         }
     }
 }

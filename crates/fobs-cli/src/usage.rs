@@ -11,6 +11,7 @@ use fobs::{Error, ErrorKind, SyncEnd};
 use crate::args::Cli;
 use crate::{exit, output};
 
+mod private_key;
 mod tips;
 
 /// Options whose values name methods: rsync has an exit code of its own for one that it does not know.
@@ -85,12 +86,14 @@ pub fn sentence(error: &clap::Error) -> String {
     format!("{}; see {help}", parts.join("; "))
 }
 
-/// The error of a long option behind one dash, whose letters the parser might take.
+/// The error of words that the parser takes for others: a long option behind one dash, a key behind
+/// `sync -i`.
 ///
 /// # Errors
 /// `Usage`, with what to type.
-pub fn refuse_one_dash(words: &[OsString]) -> Result<(), Error> {
-    tips::one_dash(words).map_or(Ok(()), |why| Err(Error::new(ErrorKind::Usage, why)))
+pub fn refuse_misread(words: &[OsString]) -> Result<(), Error> {
+    let why = tips::one_dash(words).or_else(|| private_key::as_a_source(words));
+    why.map_or(Ok(()), |why| Err(Error::new(ErrorKind::Usage, why)))
 }
 
 /// What the standard library says of a number, in words for people.
@@ -219,7 +222,7 @@ mod tests {
         ] {
             let words: Vec<OsString> =
                 ["fobs"].into_iter().chain(words.split(' ')).map(OsString::from).collect();
-            let told = refuse_one_dash(&words).err().map(|error| error.message);
+            let told = refuse_misread(&words).err().map(|error| error.message);
             assert_eq!(told.is_some(), meant.is_some(), "{words:?}: {told:?}");
             assert!(told.unwrap_or_default().contains(meant.unwrap_or_default()), "{words:?}");
         }

@@ -1,6 +1,7 @@
 //! The program `fobs` as a person or a script runs it, where no second host is needed.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -15,9 +16,16 @@ struct Run {
     stderr: String,
 }
 
+/// A command that sees nothing of this host's or user's own configuration.
 fn fobs_command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fobs"));
     command.args(words).stdin(Stdio::null()).env_remove("COLUMNS").env("TERM", "dumb");
+    let ours =
+        |name: &OsString| name.as_bytes().starts_with(b"FOBS_") || name.as_bytes().starts_with(b"XDG_");
+    std::env::vars_os().map(|(name, _)| name).filter(ours).for_each(|name| {
+        command.env_remove(name);
+    });
+    command.env("HOME", "/nonexistent").env("FOBS_SYSTEM_CONFIG", "/dev/null");
     command
 }
 
@@ -424,7 +432,11 @@ fn config_names_the_place_of_values_and_of_mistakes() {
     assert!(row("rate ").ends_with(&format!("{path}:2 [host.\"h*\"]")), "{}", shown.stdout);
     assert!(row("fsync ").ends_with("FOBS_FSYNC") && row("cc ").ends_with("default"), "{}", shown.stdout);
     let listed = run("", &["config", "--path"]).stdout;
-    assert!(listed.starts_with(&format!("{path}\n/etc/fobs/config.toml")), "{listed}");
+    assert!(listed.starts_with(&format!("{path}\n/dev/null")), "{listed}");
+    let mut of_the_host = fobs_command(&["config", "--path"]);
+    of_the_host.env_remove("FOBS_SYSTEM_CONFIG");
+    let listed = finished(of_the_host).stdout;
+    assert!(listed.contains("/etc/fobs/config.toml"), "{listed}");
 
     let wrong = run("\nrat = 1\n", &["cp", "--json", "a", "h:"]);
     assert_eq!(wrong.code, Some(1), "{}", wrong.stderr);
@@ -433,4 +445,36 @@ fn config_names_the_place_of_values_and_of_mistakes() {
     let line: Value = serde_json::from_str(&wrong.stdout).expect("JSON");
     assert_eq!(line["message"], expected);
     assert!(run("rat = 1\n", &["cp", "--help"]).code == Some(0), "help needs no configuration");
+}
+
+/// Every test of this file again, by a user whose own files and variables would end each command.
+#[test]
+fn no_test_sees_the_files_of_its_user() {
+    const NAME: &str = "no_test_sees_the_files_of_its_user";
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let config = home.path().join(".config/fobs");
+    fs::create_dir_all(&config).expect("own directory");
+    for (file, text) in [(config.join("config.toml"), "rate = 5"), (home.path().join("system.toml"), "= x")] {
+        fs::write(file, text).expect("own file");
+    }
+    let spoilt = |variable: &str, value: &std::ffi::OsStr| {
+        let mut command = fobs_command(&["config"]);
+        command.env_remove("FOBS_SYSTEM_CONFIG").env(variable, value);
+        finished(command).code
+    };
+    let system = home.path().join("system.toml");
+    // Each alone is enough.
+    for (variable, value) in [
+        ("HOME", home.path().as_os_str()),
+        ("FOBS_SYSTEM_CONFIG", system.as_os_str()),
+        ("FOBS_RATE", "5".as_ref()),
+        ("FOBS_OF_ANOTHER", "x".as_ref()),
+    ] {
+        assert_eq!(spoilt(variable, value), Some(1), "{variable}");
+    }
+    let mut all = Command::new(std::env::current_exe().expect("this test"));
+    all.args(["--skip", NAME]).env("HOME", home.path()).env("FOBS_SYSTEM_CONFIG", &system);
+    all.env("XDG_CONFIG_HOME", home.path().join(".config")).env("FOBS_RATE", "5").env("FOBS_OF_ANOTHER", "x");
+    let played = finished(all);
+    assert_eq!(played.code, Some(0), "{}{}", played.stdout, played.stderr);
 }

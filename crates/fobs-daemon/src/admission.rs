@@ -246,6 +246,13 @@ impl Running {
     }
 }
 
+fn all_taken(sessions: usize, of: &str) -> String {
+    match sessions {
+        1 => format!("the one session {of} is taken"),
+        sessions => format!("all {sessions} sessions {of} are taken"),
+    }
+}
+
 impl Place {
     /// What a client is told that has to wait.
     pub(super) fn describe(&self, patience: Duration) -> String {
@@ -253,12 +260,17 @@ impl Place {
         let of_key = running.keys.get(&self.key).map_or(0, |held| held.sessions);
         let ahead = running.queue.len();
         let full = if running.sessions >= max {
-            format!("all {max} sessions of the server are taken")
+            all_taken(max, "of the server")
         } else {
-            format!("this key has all {of_key} sessions that it may have")
+            all_taken(of_key, "that this key may have")
         };
         let seconds = patience.as_secs();
-        format!("{full}: waiting for one for up to {seconds} s, behind {ahead} others")
+        let behind = match ahead {
+            0 => String::new(),
+            1 => ", behind another client".to_owned(),
+            ahead => format!(", behind {ahead} others"),
+        };
+        format!("{full}: waiting for one for up to {seconds} s{behind}")
     }
 
     /// Waits for a session, for `patience` at most. A client that comes again with the same `transfer` keeps

@@ -109,7 +109,7 @@ fn every_request_that_waits_for_a_place_is_told_so() {
         let events = Arc::new(Events::default());
         thread::scope(|scope| {
             let asked = scope.spawn(|| ask(session.call().events(events.clone())));
-            let told = "all 1 sessions of the server are taken: waiting for one for up to 600 s";
+            let told = "the one session of the server is taken: waiting for one for up to 600 s";
             let is_told = || events.notices().iter().any(|line| line.contains(told)).then_some(());
             // The first copy takes minutes: what is told meanwhile is told before the answer.
             wait_for(is_told);

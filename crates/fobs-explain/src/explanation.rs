@@ -131,7 +131,7 @@ fn nothing(trace: &Trace) -> Explanation {
         },
         evidence: Vec::new(),
         budget: Vec::new(),
-        losses: losses(&trace.journal),
+        losses: losses(trace),
         remedies: remedies::lines(trace.journal.remedies()),
         ways: trace.journal.ways().iter().take(WAYS_SHOWN_MAX).map(|at| at.what.to_string()).collect(),
     }

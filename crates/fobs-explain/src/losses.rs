@@ -1,6 +1,7 @@
 //! What lost the packets, from the windows that the sender judged.
 
 use super::journal::Journal;
+use super::trace::Trace;
 use fobs_model::cause::{LossVerdict, LossWindow};
 use serde::Serialize;
 
@@ -29,11 +30,12 @@ impl LossCause {
 }
 
 /// The causes of a transfer's losses; empty if nothing was lost.
-pub(super) fn losses(journal: &Journal) -> Vec<LossCause> {
+pub(super) fn losses(trace: &Trace) -> Vec<LossCause> {
+    let journal = &trace.journal;
     let verdicts = [LossVerdict::Receiver, LossVerdict::Network, LossVerdict::Inconclusive];
     let judged: Vec<LossCause> =
         verdicts.into_iter().filter_map(|verdict| judged_as(journal, verdict)).collect();
-    if judged.is_empty() { unjudged(journal).into_iter().collect() } else { judged }
+    if judged.is_empty() { unjudged(trace).into_iter().collect() } else { judged }
 }
 
 /// The windows of one verdict; `None` without a lost packet.
@@ -74,13 +76,17 @@ fn judged_as(journal: &Journal, cause: LossVerdict) -> Option<LossCause> {
 }
 
 /// Losses of which no window was judged: too few, or too late.
-fn unjudged(journal: &Journal) -> Option<LossCause> {
-    let last = &journal.sender().last()?.what;
+fn unjudged(trace: &Trace) -> Option<LossCause> {
+    let last = &trace.journal.sender().last()?.what;
     let drops = last.socket_drops;
     (last.packets_lost > 0).then(|| LossCause {
         cause: if drops > 0 { LossVerdict::Inconclusive } else { LossVerdict::Network },
         packets: last.packets_lost,
         probability: None,
-        evidence: format!("the receiver's kernel counted {drops} drops"),
+        evidence: if trace.head.is_of_another() {
+            "sent again by TCP here; what the far end's kernel dropped is not known".to_owned()
+        } else {
+            format!("the receiver's kernel counted {drops} drops")
+        },
     })
 }

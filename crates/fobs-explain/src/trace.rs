@@ -41,6 +41,13 @@ pub struct Head {
     pub subject: Subject,
 }
 
+impl Head {
+    /// Whether the record is of a program of another make: it names no cipher of ours.
+    pub fn is_of_another(&self) -> bool {
+        self.transport == "tcp" && self.cipher.is_empty()
+    }
+}
+
 /// What is copied, for people who read the record later.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -33,7 +33,7 @@ pub use self::between::{FarRequest, copy_between};
 pub use self::elsewhere::{connect_elsewhere, may_be_elsewhere};
 use self::explanation::{FirstWords, explanation};
 pub use self::patience::Patience;
-pub use self::push::{connect_pushing, may_be_pushed};
+pub use self::push::{connect_pushing, installed, is_sending, may_be_pushed};
 use self::words::{Keep, Words};
 use super::timed::{ReadDeadline, TimedReader};
 use super::{ControlChannel, Peer};
@@ -308,7 +308,7 @@ impl Drop for SshProcess {
         // Fails only for a child that has ended and been waited for already.
         let _ = end(&self.child);
         self.wait_for_words();
-        Words::release(&self.words);
+        Words::end(&self.words);
     }
 }
 

@@ -95,6 +95,7 @@ impl Identity {
                 );
                 Error::new(ErrorKind::Socket, message)
             }
+            Some(Errno::NOENT) => cannot(&error, "; check its path, or make one with fobs keygen"),
             _ => cannot(&error, ""),
         })?;
         let metadata = file.metadata().map_err(|error| cannot(&error, ""))?;

@@ -77,7 +77,7 @@ fn parse_with(
     places: &dyn Fn() -> Places,
     tell: &dyn Fn(&str),
 ) -> Result<Cli, Refusal> {
-    usage::refuse_one_dash(&words).map_err(Refusal::Configuration)?;
+    usage::refuse_misread(&words).map_err(Refusal::Configuration)?;
     if let [_, command, letter] = words.as_mut_slice()
         && command == "sync"
         && letter == "-h"
@@ -91,19 +91,28 @@ fn parse_with(
     let program = definition();
     let typed = program.clone().try_get_matches_from(&words).map_err(Refusal::Parser)?;
     let defaults = defaults(&program, (name, command), &typed, places).map_err(Refusal::Configuration)?;
-    defaults.notices.iter().for_each(|notice| tell(notice));
     let (before, after) = (defaults.before.concat(), defaults.after.concat());
     let mut all = words.clone();
     let end = all.iter().position(|word| word == "--").unwrap_or(all.len());
     all.splice(end..end, after.into_iter().map(OsString::from));
     all.splice(2..2, before.into_iter().map(OsString::from));
-    let cli = program.clone().try_get_matches_from(all).and_then(|matches| Cli::from_arg_matches(&matches));
+    let matches = program.clone().try_get_matches_from(all);
+    if !matches.as_ref().is_ok_and(|matches| is_quiet(matches, name)) {
+        defaults.notices.iter().for_each(|notice| tell(notice));
+    }
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = cli.map_err(|error| Refusal::Configuration(defaults.blame(&sentence(&error))))?;
     let alone = Cli::from_arg_matches(&typed).map_err(Refusal::Parser)?;
     match (contradiction(&cli), contradiction(&alone)) {
         (Some(why), None) => Err(Refusal::Configuration(defaults.blame(&why.message))),
         _ => Ok(cli),
     }
+}
+
+/// Whether only errors are to be printed.
+fn is_quiet(matches: &ArgMatches, command: &str) -> bool {
+    let quiet = matches.subcommand_matches(command).map(|matches| matches.try_get_one::<bool>("quiet"));
+    matches!(quiet, Some(Ok(Some(true))))
 }
 
 /// The definition of the command line, with a hidden `--no-KEY` for each key: it ignores the default.

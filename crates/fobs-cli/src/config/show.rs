@@ -72,7 +72,7 @@ pub fn values(places: &Places, target: &Target, which: Rows) -> Result<String> {
     let program = definition();
     let keys = keys::all();
     let sources = places.read(&keys, |words| check(&program, words))?;
-    if let Some(mistake) = sources.misspelt().first() {
+    if let Some(mistake) = sources.unknown().first() {
         return Err(Error::new(ErrorKind::Usage, mistake.clone()));
     }
     sources.notices().for_each(|notice| output::note(notice));

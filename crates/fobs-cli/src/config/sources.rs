@@ -20,6 +20,10 @@ const SYSTEM_FILE: &str = "/etc/fobs/config.toml";
 const FILE_VARIABLE: &str = "FOBS_CONFIG";
 /// A variable that names another file in place of the host's.
 const SYSTEM_FILE_VARIABLE: &str = "FOBS_SYSTEM_CONFIG";
+/// How those begin that are our tests'.
+const OF_TESTS: &str = "FOBS_TEST_";
+/// Most variables that a notice names.
+const UNKNOWN_NAMED_MAX: usize = 4;
 /// Most entries of a file: each is checked before anything starts.
 const ENTRIES_MAX: usize = 4096;
 
@@ -87,8 +91,8 @@ struct Layer {
 #[derive(Debug, Default)]
 pub struct Sources {
     layers: Vec<Layer>,
-    /// A sentence for each variable that sets nothing and is nearly a key's.
-    misspelt: Vec<String>,
+    /// Sentences about variables of ours that set nothing.
+    unknown: Vec<String>,
     /// A sentence for each file that may not be read.
     left_out: Vec<String>,
 }
@@ -139,8 +143,8 @@ impl Places {
         keys: &[Key],
         check: impl Fn(&[String]) -> std::result::Result<(), String>,
     ) -> Result<Sources> {
-        let (mut misspelt, mut left_out) = (Vec::new(), Vec::new());
-        let mut layers = vec![Layer { pattern: None, settings: self.environment(keys, &mut misspelt)? }];
+        let (mut unknown, mut left_out) = (Vec::new(), Vec::new());
+        let mut layers = vec![Layer { pattern: None, settings: self.environment(keys, &mut unknown)? }];
         for (owner, path) in self.owned_files() {
             let Some(text) = read_trusted(path, owner, &mut left_out)? else { continue };
             let document = file::parse(&text).map_err(|problem| {
@@ -171,21 +175,25 @@ impl Places {
                 .and_then(|words| check(&words));
             checked.map_err(|why| usage(format!("{}: {why}", setting.origin)))?;
         }
-        Ok(Sources { layers, misspelt, left_out })
+        Ok(Sources { layers, unknown, left_out })
     }
 
     fn environment(&self, keys: &[Key], notices: &mut Vec<String>) -> Result<Vec<Setting>> {
-        let mut settings = Vec::new();
+        let (mut settings, mut strangers) = (Vec::new(), Vec::new());
         for (variable, value) in &self.variables {
             let is_of_ours = |name: &&str| {
-                name.starts_with("FOBS_") && ![FILE_VARIABLE, SYSTEM_FILE_VARIABLE].contains(name)
+                let is_other =
+                    name.starts_with(OF_TESTS) || [FILE_VARIABLE, SYSTEM_FILE_VARIABLE].contains(name);
+                name.starts_with("FOBS_") && !is_other
             };
             let Some(name) = variable.to_str().filter(is_of_ours) else { continue };
             let Some(key) = keys.iter().find(|key| key.variable() == name) else {
-                let meant = misspelt(name, keys);
-                notices.extend(
-                    meant.map(|meant| format!("the variable {name} sets nothing; did you mean {meant}?")),
-                );
+                match meant(name, keys) {
+                    Some(meant) => {
+                        notices.push(format!("the variable {name} sets nothing; did you mean {meant}?"))
+                    }
+                    None => strangers.push(name),
+                }
                 continue;
             };
             let text = value.to_str().ok_or_else(|| usage(format!("the variable {name} is not UTF-8")))?;
@@ -199,6 +207,7 @@ impl Places {
                 origin: Origin::Variable(name.to_owned()),
             });
         }
+        notices.extend(of_strangers(&strangers));
         Ok(settings)
     }
 
@@ -225,7 +234,7 @@ impl Places {
 impl Sources {
     /// What is left out, though the user may count on it: a sentence each.
     pub fn notices(&self) -> impl Iterator<Item = &String> {
-        self.misspelt.iter().chain(&self.left_out)
+        self.unknown.iter().chain(&self.left_out)
     }
 
     /// The patterns of all blocks.
@@ -238,9 +247,9 @@ impl Sources {
         self.layers.iter().filter(|layer| layer.pattern.is_some()).flat_map(|layer| &layer.settings)
     }
 
-    /// A sentence for each variable that sets nothing and is nearly a key's.
-    pub fn misspelt(&self) -> &[String] {
-        &self.misspelt
+    /// Sentences about variables of ours that set nothing.
+    pub fn unknown(&self) -> &[String] {
+        &self.unknown
     }
 
     /// What holds for a target: of each key the first value, by precedence.
@@ -264,12 +273,26 @@ pub fn fits(key: &Key, carrier: Option<Carrier>) -> bool {
     key.carrier.is_none_or(|of_one| carrier.is_none_or(|carrier| carrier == of_one))
 }
 
-/// The variable that was meant. Other programs' variables may begin with FOBS_, too: only a misspelling is
-/// told.
-fn misspelt(name: &str, keys: &[Key]) -> Option<String> {
+/// The variable that was meant: one with nearly these letters, or the beginning of this one.
+fn meant(name: &str, keys: &[Key]) -> Option<String> {
     let rest = name.strip_prefix("FOBS_")?;
-    let meant = nearest(rest, keys.iter().map(|key| key.name))?;
-    keys.iter().find(|key| key.name == meant).map(Key::variable)
+    let near = nearest(rest, keys.iter().map(|key| key.name));
+    let key = keys.iter().find(|key| Some(key.name) == near);
+    let begins =
+        || keys.iter().filter(|key| name.starts_with(&key.variable())).max_by_key(|key| key.name.len());
+    key.or_else(begins).map(Key::variable)
+}
+
+/// A sentence for all variables that are like no key's, since another program's may begin so, too.
+fn of_strangers(names: &[&str]) -> Option<String> {
+    let named = names.iter().take(UNKNOWN_NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    let more = match names.len().saturating_sub(UNKNOWN_NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (what, set) = if names.len() == 1 { ("variable", "sets") } else { ("variables", "set") };
+    (!names.is_empty())
+        .then(|| format!("the {what} {named}{more} {set} nothing; 'fobs config --why' lists what can be set"))
 }
 
 /// The text of a file; `None` if it does not exist, or if it is the host's and may not be read. A file can

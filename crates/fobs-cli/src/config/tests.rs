@@ -211,17 +211,49 @@ fn mistakes_name_their_place_and_the_remedy() {
     World::new("", "").with("FOBS_SOMETHING_ELSE", "1").good("a h:");
 }
 
-#[test]
-fn a_variable_that_is_nearly_a_key_is_told_and_changes_nothing() {
-    let world = World::new("", "").with("FOBS_RTAE", "1M").with("FOBS_SOMETHING_ELSE", "1");
+/// What a copy with this variable set is told.
+fn told(variables: &[&'static str]) -> Vec<String> {
+    let world = variables.iter().fold(World::new("", ""), |world, name| world.with(name, "1M"));
     let told = std::cell::RefCell::new(Vec::new());
     let words = ["fobs", "cp", "a", "h:"].map(OsString::from).to_vec();
     parse_with(words, &|| world.places(), &|notice| told.borrow_mut().push(notice.to_owned()))
         .expect("valid");
-    let sentence = "the variable FOBS_RTAE sets nothing; did you mean FOBS_RATE?";
-    assert_eq!(told.into_inner(), [sentence]);
-    let error = show::values(&world.places(), &Target::default(), show::Rows::Set).expect_err("fobs config");
-    assert_eq!(error.message, sentence);
+    let told = told.into_inner();
+    let error = show::values(&world.places(), &Target::default(), show::Rows::Set).err();
+    assert_eq!(error.map(|error| error.message).as_ref(), told.first());
+    told
+}
+
+#[test]
+fn a_variable_that_sets_nothing_is_told_once_and_ends_no_copy() {
+    let near = "the variable FOBS_RTAE sets nothing; did you mean FOBS_RATE?";
+    assert_eq!(told(&["FOBS_RTAE"]), [near]);
+    for (typed, meant) in [
+        ("FOBS_RATE_LIMIT", "FOBS_RATE"),
+        ("FOBS_MIN_RATES", "FOBS_MIN_RATE"),
+        ("FOBS_COMPRES", "FOBS_COMPRESS"),
+    ] {
+        let expected = format!("the variable {typed} sets nothing; did you mean {meant}?");
+        assert_eq!(told(&[typed]), [expected]);
+    }
+    let help = "'fobs config --why' lists what can be set";
+    assert_eq!(told(&["FOBS_HOME"]), [format!("the variable FOBS_HOME sets nothing; {help}")]);
+    let many = ["FOBS_Q1", "FOBS_Q2", "FOBS_Q3", "FOBS_Q4", "FOBS_Q5", "FOBS_Q6"];
+    let expected = format!("the variables FOBS_Q1, FOBS_Q2, FOBS_Q3, FOBS_Q4 and 2 more set nothing; {help}");
+    assert_eq!(told(&many), [expected]);
+    assert!(told(&["FOBS_TEST_BIN", "FOBS_CONFIG", "OTHER"]).is_empty());
+}
+
+#[test]
+fn a_quiet_copy_is_told_errors_only() {
+    let world = World::new("", "").with("FOBS_RTAE", "1M");
+    for option in ["-q", "--quiet"] {
+        let words = ["fobs", "cp", option, "a", "h:"].map(OsString::from).to_vec();
+        parse_with(words, &|| world.places(), &|notice| panic!("{notice}")).expect("valid");
+    }
+    let sync = ["fobs", "sync", "-aq", "a", "h:"].map(OsString::from).to_vec();
+    parse_with(sync, &|| world.places(), &|notice| panic!("{notice}")).expect("valid");
+    assert!(told(&["FOBS_RTAE"]).len() == 1);
 }
 
 #[test]

@@ -60,7 +60,7 @@ const FILES: &[Term] = &[
     (
         "~/.local/state/fobs/",
         &["cp", "sync", "doctor", "clean"],
-        "What was learned of paths, and what broken copies left.",
+        "What was learned of paths and losses, and the hosts to which fobs may send itself.",
     ),
     (
         "/run/user/UID/fobs/PID.sock, /tmp/fobs-UID/PID.sock",

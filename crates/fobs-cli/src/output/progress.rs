@@ -147,6 +147,36 @@ mod tests {
         streams: 0,
     };
 
+    /// The line of the picture, drawn again of its figures: `scripts/pictures.sh` makes it of a real copy.
+    #[test]
+    fn the_picture_of_the_line_is_current() {
+        let picture =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/progress.svg");
+        let picture = std::fs::read_to_string(picture).expect("a file of the clone").replace('\u{a0}', " ");
+        let lines: Vec<&str> =
+            picture.split('>').filter_map(|part| part.split_once("</text")).map(|part| part.0).collect();
+        let line = lines.iter().find(|line| line.contains("ETA")).expect("a progress line");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, percent, megabytes, "MB", megabits, "Mbit/s", "ETA", _, "RTT", rtt, "ms", ..] = words[..]
+        else {
+            panic!("{line}")
+        };
+        let number = |word: &str| word.trim_end_matches('%').parse::<f64>().expect("a number");
+        let progress = Progress {
+            bytes: (number(megabytes) * 1e6) as u64,
+            bytes_known: 60_000_000,
+            rate_bps: number(megabits) * 1e6,
+            rtt_ms: Some(number(rtt)),
+            loss_rate: 0.0,
+            waste: 0.0,
+            ..HALF
+        };
+        assert_eq!(share(&progress), Some(number(percent) as u128), "{line}");
+        let figures = figures(&progress, COLUMNS_DEFAULT - NAME_COLUMNS_MIN - 1);
+        let columns = COLUMNS_DEFAULT - figures.len() - 1;
+        assert_eq!(*line, format!("{name:columns$} {figures}"), "scripts/pictures.sh FOBS makes it again");
+    }
+
     #[test]
     fn the_line_names_a_file_before_the_first_is_complete() {
         let bar = Bar::new(b"big\x1b.tar");

@@ -16,7 +16,7 @@ use super::format::{Format, Line, Sum, listed};
 use super::log::Log;
 use super::names::{Letters, shown};
 use super::order::Held;
-use super::progress::{Standing, complete, flowing};
+use super::progress::{Standing, complete, fitted, flowing};
 use super::wording::Wording;
 use crate::args::sync::SyncArgs;
 use crate::output::{Reporter, Steps, note};
@@ -292,6 +292,8 @@ impl Lines {
     }
 
     fn line_of_progress(&self, state: &mut Printed, line: &str) {
+        let columns = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+        let line = fitted(line, columns.filter(|columns| *columns > 0));
         // A shorter line covers the one before.
         let columns = line.len().max(state.columns);
         self.print(state, format!("{line:<columns$}").as_bytes());

@@ -33,6 +33,16 @@ pub fn complete(it: &Standing, human: Human, took: Duration) -> String {
     format!("{} (xfr#{files}, {word}-chk={left}/{all})", line(it, human, took.as_secs_f64()))
 }
 
+/// A line in a terminal of so many columns: rsync's own breaks in a narrow one, and each begins another.
+pub fn fitted(line: &str, columns: Option<usize>) -> String {
+    let Some(columns) = columns.filter(|columns| line.trim_start_matches('\r').trim_end().len() > *columns)
+    else {
+        return line.to_owned();
+    };
+    let close: String = line.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(columns).collect();
+    format!("\r{close}")
+}
+
 fn line(it: &Standing, human: Human, seconds: f64) -> String {
     let percent = if it.bytes >= it.size { 100 } else { it.bytes.saturating_mul(100) / it.size.max(1) };
     let kilo = it.rate / 1024.0;
@@ -69,6 +79,14 @@ mod tests {
         let whole = Standing { size: it.bytes, ..it };
         let line = complete(&whole, 1, Duration::from_secs(8));
         assert_eq!(line, "\r      1,238,099 100%  146.38kB/s    0:00:08 (xfr#5, to-chk=169/396)");
+        for (columns, expected) in [
+            (None, line.as_str()),
+            (Some(200), &line),
+            (Some(50), "\r1,238,099 100% 146.38kB/s 0:00:08 (xfr#5, to-chk=1"),
+            (Some(33), "\r1,238,099 100% 146.38kB/s 0:00:08"),
+        ] {
+            assert_eq!(fitted(&line, columns), expected, "{columns:?}");
+        }
         let nothing = flowing(&Standing::default(), 1);
         assert_eq!(nothing, "\r              0 100%    0.00kB/s    0:00:00  ");
     }

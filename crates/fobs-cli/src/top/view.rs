@@ -9,11 +9,13 @@ use ratatui::widgets::{Gauge, Paragraph, Wrap};
 
 use crate::live::{Change, Snapshot};
 use crate::output::printable;
-use crate::units::{fitting, shortened, show_share};
+use crate::units::{fitting, lines_in, shortened, show_share};
 use fobs::options::Priority;
 
 /// Lines of a copy in the list: title, figures, and an empty one.
 const COPY_LINES: u16 = 3;
+/// Most lines of the sentence that names the limit.
+const LIMIT_LINES_MAX: usize = 8;
 /// Columns of a stage's name and of its share.
 const NAME_COLUMNS: u16 = 27;
 const SHARE_COLUMNS: u16 = 9;
@@ -153,17 +155,19 @@ impl View {
     /// Draws everything.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let stages = self.copy().map_or(0, |copy| copy.budget.len() as u16);
-        let [list, limit, budget, foot] = Layout::vertical([
+        let limit = self.copy().map_or_else(String::new, |copy| printable(&copy.limit));
+        // And an empty line before the parts of the time.
+        let lines = lines_in(&limit, frame.area().width.into()).min(LIMIT_LINES_MAX) as u16 + 1;
+        let [list, sentence, budget, foot] = Layout::vertical([
             Constraint::Fill(1),
-            Constraint::Length(if stages > 0 { 3 } else { 0 }),
+            Constraint::Length(if stages > 0 { lines } else { 0 }),
             Constraint::Length(stages),
             Constraint::Length(1),
         ])
         .areas(frame.area());
         self.draw_list(frame, list);
         if let Some(copy) = self.copy() {
-            let sentence = Paragraph::new(printable(&copy.limit)).wrap(Wrap { trim: true });
-            frame.render_widget(sentence, limit);
+            frame.render_widget(Paragraph::new(limit).wrap(Wrap { trim: true }), sentence);
             draw_budget(frame, budget, copy);
         }
         frame.render_widget(Line::from(self.foot(foot.width.into())).dim(), foot);
@@ -195,12 +199,17 @@ impl View {
 
     fn foot(&self, columns: usize) -> String {
         match &self.prompt {
-            Prompt::Rate(typed) => format!("highest rate (200M, 1Gbit, none), then Enter: {typed}_"),
+            Prompt::Rate(typed) => {
+                // What is typed stays in sight.
+                let asked = ["highest rate (200M, 1Gbit, none), then Enter: ", "highest rate: ", ""];
+                let fits = |asked: &&&str| asked.len() + TYPED_MAX < columns;
+                format!("{}{typed}_", asked.iter().find(fits).unwrap_or(&""))
+            }
             Prompt::Cancel => "end this copy? y/n".to_owned(),
             Prompt::None if self.said.is_empty() => {
                 fitting(KEYS.iter().map(|(rank, key)| (*rank, (*key).to_owned())), columns)
             }
-            Prompt::None => printable(&self.said),
+            Prompt::None => shortened(&printable(&self.said), columns),
         }
     }
 }
@@ -308,6 +317,27 @@ mod tests {
                 assert!(screen.contains(words), "{columns}: {words}: {screen}");
             }
             assert!(!screen.contains(gone), "{columns}: {gone}: {screen}");
+        }
+    }
+
+    #[test]
+    fn wide_letters_and_long_sentences_fit_too() {
+        let mut view = View::default();
+        let limit = "95% of the time the rate that --rate sets, 8.00 Mbit/s, was the limit; the network had at \
+                     least 2.56 Mbit/s to spare.";
+        let sources =
+            vec!["\u{1f600}\u{65e5}\u{672c}\u{8a9e} many letters of two columns \u{1f600}".to_owned()];
+        let destination = "fobs://host/\u{1f600}\u{1f600}/the-end".to_owned();
+        view.show(vec![Snapshot { sources, destination, limit: limit.to_owned(), ..copy(7) }]);
+        for columns in [40, 41, 60, 80, 200] {
+            let screen = drawn(&view, columns, 24);
+            for words in ["the-end", "spare.", "network", "q quit"] {
+                assert!(screen.contains(words), "{columns}: {words}: {screen}");
+            }
+        }
+        press(&mut view, &[KeyCode::Char('r'), KeyCode::Char('5'), KeyCode::Char('M')]);
+        for columns in [24, 40, 80] {
+            assert!(drawn(&view, columns, 24).contains("5M_"), "{columns}");
         }
     }
 

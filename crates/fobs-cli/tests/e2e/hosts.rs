@@ -205,6 +205,14 @@ fn a_program_below_the_home_there_is_found() {
     let none = case.run(&mut copy()).expect_code(6);
     assert_eq!(none.stderr.matches("fobs: peer has no program").count(), 1, "{}", none.stderr);
     assert_eq!(none.stderr.lines().count(), 1, "the shell's own line says nothing more: {}", none.stderr);
+    with_two_names(&sshd);
+    let between_hosts = || {
+        let mut copy = command("cp");
+        copy.arg("--no-push-binary").arg(sshd.location("copy")).arg(on_other(&sshd, "both"));
+        copy
+    };
+    let none = case.run(&mut between_hosts()).expect_code(6);
+    assert_eq!(none.stderr.lines().count(), 1, "between two hosts neither: {}", none.stderr);
     for place in [".local/bin", concat!(".cache/fobs/", env!("CARGO_PKG_VERSION"))] {
         let directory = home.join(place);
         fs::create_dir_all(&directory).expect("a fresh directory");
@@ -213,6 +221,10 @@ fn a_program_below_the_home_there_is_found() {
         assert!(found.stderr.contains("was found elsewhere"), "{place}: {}", found.stderr);
         assert!(!found.stderr.contains("not found"), "{place}: {}", found.stderr);
         assert_eq!(hash(&sshd.root.join("copy")), hash(&case.local("file")));
+        let both = case.run(&mut between_hosts()).expect_success();
+        assert!(!both.stderr.contains("not found"), "{place}: {}", both.stderr);
+        assert_eq!(hash(&sshd.root.join("both")), hash(&case.local("file")));
+        fs::remove_file(sshd.root.join("both")).expect("the copy");
         fs::remove_file(sshd.root.join("copy")).expect("the copy");
         fs::remove_file(directory.join("fobs")).expect("the link");
     }

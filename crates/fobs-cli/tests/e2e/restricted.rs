@@ -68,6 +68,27 @@ fn a_restricted_key_copies_below_its_directory_only() {
     assert_eq!(names(&restricted.sshd.root), ["inside", "secret"]);
 }
 
+/// With another key the program was once sent to the host, so the client begins with what sends it.
+#[test]
+fn a_restricted_key_serves_a_client_that_sends_the_program() {
+    let case = Case::new("a_restricted_key_serves_a_client_that_sends_the_program");
+    let restricted = Restricted::start(&case, "--append-only");
+    let state = case.path("home/.local/state/fobs");
+    fs::create_dir_all(&state).expect("a directory of the case");
+    fs::write(state.join("pushed-hosts"), format!("{HOST}\n")).expect("a file of ours");
+    fs::write(case.local("file"), "content").expect("own directory");
+    let (first, last) = case.net.udp_ports();
+    for (number, target) in ["one", "two"].into_iter().enumerate() {
+        let mut command = case.fobs(Side::Client);
+        command.args(["cp", "-q", "--udp-ports", &format!("{first}-{last}"), "--ssh-config"]);
+        command.arg(&restricted.sshd.config).arg(case.local("file")).arg(format!("{HOST}:{target}"));
+        let done = case.run(&mut command);
+        assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{target}");
+        assert_eq!(fs::read_to_string(restricted.inside.join(target)).expect("it came"), "content");
+        assert_eq!(restricted.sshd.logins(), number + 1, "one login each");
+    }
+}
+
 #[test]
 fn a_restricted_key_moves_data_one_way_only_if_so_asked() {
     let case = Case::new("a_restricted_key_moves_data_one_way_only_if_so_asked");

@@ -137,7 +137,7 @@ fn a_client_that_waits_for_a_session_is_told_so_at_once() {
     let mut first = case.start(daemon.cp(&case).args(SLOWLY).arg(daemon.url("file")).arg(case.local("one")));
     first.wait_until_data_flows();
     let second = case.start(daemon.cp(&case).arg(daemon.url("file")).arg(case.local("two")));
-    let told = "all 1 sessions of the server are taken: waiting for one for up to 100 s, behind 0 others";
+    let told = "the one session of the server is taken: waiting for one for up to 100 s";
     case.wait_for("the notice", || second.stdout_so_far().contains(told));
     first.signal(Signal::INT);
     first.finish().expect_code(20);

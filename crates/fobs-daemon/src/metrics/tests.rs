@@ -192,6 +192,9 @@ fn rules_and_dashboard_name_metrics_that_exist() {
         let unknown: Vec<_> = named.difference(&known).collect();
         assert!(unknown.is_empty(), "{unknown:?} of\n{text}");
     }
+    let guide = include_str!("../../../../docs/guide.md");
+    let unlisted: Vec<_> = known.iter().filter(|name| !guide.contains(&format!("`{name}`"))).collect();
+    assert!(unlisted.is_empty(), "not in the guide: {unlisted:?}");
     // A dashboard that is no JSON is loaded nowhere.
     let board = include_str!("../../../../packaging/monitoring/fobs-dashboard.json");
     serde_json::from_str::<serde_json::Value>(board).expect("JSON");

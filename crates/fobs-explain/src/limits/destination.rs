@@ -13,6 +13,12 @@ pub(super) const ROW: Row = Row {
     phrase: |_| "the receiver's disk (or what reads from the stream) was the limit".to_owned(),
     evidence: |facts, _| {
         let Some(writer) = facts.receiver().map(|r| &r.writer) else { return Vec::new() };
+        // Of another program's far end only what its TCP says is known.
+        let spent_us = facts.sender().map_or(0.0, |s| s.time_us as f64) * facts.budget.share(Stage::Writing);
+        if facts.is_of_another() && ((writer.blocked_us() + writer.cpu.run_us) as f64) < spent_us / 2.0 {
+            let held = "the program here had data ready or nothing to do, and waited for the far end";
+            return vec![held.to_owned()];
+        }
         let mut found = vec![format!(
             "the writing thread was blocked for {:.2} s and had the CPU for {:.2} s",
             seconds(writer.blocked_us()),

@@ -203,9 +203,9 @@ impl<'a> Facts<'a> {
         self.rates(&self.path).best()
     }
 
-    /// Whether the record is of a program of another make: it names no cipher of ours.
+    /// Whether the record is of a program of another make.
     pub(crate) fn is_of_another(&self) -> bool {
-        self.trace.head.transport == "tcp" && self.trace.head.cipher.is_empty()
+        self.trace.head.is_of_another()
     }
 
     /// Whether the rate that was delivered is the path's own: the copy had no more on the whole.

@@ -118,10 +118,16 @@ fn greet_over_ssh(
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
     let push = if ssh::may_be_pushed(options) { options.ssh.push } else { PushBinary::Never };
-    if push == PushBinary::Expected {
-        return pushed(remote, options, events, cancel);
-    }
     let greet = |session: Result<ssh::SshSession>| greeted(session?, options, events, cancel);
+    if push == PushBinary::Expected {
+        return match pushed(remote, options, events, cancel) {
+            // A forced command of this key, of an older release, runs the program and no script.
+            Err(refused) if refused.kind == ErrorKind::RemoteMissing => {
+                greet(ssh::connect(remote, options)).map_err(|_| refused)
+            }
+            tried => tried,
+        };
+    }
     let missing = match greet(ssh::connect(remote, options)) {
         Err(error) if error.kind == ErrorKind::RemoteMissing => error,
         tried => return tried,

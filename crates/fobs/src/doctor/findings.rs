@@ -88,6 +88,15 @@ impl Subject {
     }
 }
 
+/// Whether a fact was found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// It was measured or read.
+    Known,
+    /// It was not: nothing says that it is fine.
+    Unknown,
+}
+
 /// One fact, what it allows, and what mends it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
@@ -103,6 +112,9 @@ pub struct Finding {
     pub receives_bps: Option<f64>,
     /// What mends it; `None` where nothing is wrong.
     pub mend: Option<Mend>,
+    /// Whether there is a fact at all; `text` says why not.
+    #[serde(skip)]
+    pub known: Known,
 }
 
 /// What mends a finding.
@@ -124,7 +136,12 @@ impl Mend {
 
 impl Finding {
     fn new(spot: Spot, subject: Subject, text: String) -> Finding {
-        Finding { spot, subject, text, sends_bps: None, receives_bps: None, mend: None }
+        let (sends_bps, receives_bps, mend) = (None, None, None);
+        Finding { spot, subject, text, sends_bps, receives_bps, mend, known: Known::Known }
+    }
+
+    fn unknown(spot: Spot, subject: Subject, why: String) -> Finding {
+        Finding { known: Known::Unknown, ..Finding::new(spot, subject, why) }
     }
 
     fn allows(self, sends_bps: Option<f64>, receives_bps: Option<f64>) -> Finding {
@@ -194,7 +211,7 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
             Finding::new(spot, Subject::Disk, text).allows(Some(speed.read_bps), Some(speed.write_bps))
         }
         DiskFacts::Unmeasured { reason } => {
-            Finding::new(spot, Subject::Disk, format!("not measured: {reason}"))
+            Finding::unknown(spot, Subject::Disk, format!("not measured: {reason}"))
         }
     });
     all.extend(host.walls.map(|walls| around_sessions(spot, walls)));
@@ -355,7 +372,7 @@ fn measured(spot: Spot, carried: &Carried, port: &str) -> Finding {
 
 fn packet_size(spot: Spot, carried: &Carried, facts: &Examination) -> Finding {
     let Some(mtu) = carried.mtu else {
-        return Finding::new(spot, Subject::Mtu, "unknown: the session was ended before".to_owned());
+        return Finding::unknown(spot, Subject::Mtu, "unknown: the session was ended before".to_owned());
     };
     let hosts = [Some(&facts.here), facts.there.as_ref().map(|peer| &peer.host)];
     let widest = hosts.into_iter().flatten().filter_map(|host| host.interface.as_ref()?.mtu).min();

@@ -193,6 +193,28 @@ fn what_a_key_allows_is_the_limit() {
 }
 
 #[test]
+fn what_was_not_measured_is_not_called_fine() {
+    let reason = "this key may not try the disk".to_owned();
+    let without = HostFacts { disk: DiskFacts::Unmeasured { reason }, ..host() };
+    let fine = |here: HostFacts, there: HostFacts, mtu| {
+        let mut path = carried(95e6, 0);
+        if let PathOutcome::Carried(carried) = &mut path.outcome {
+            carried.mtu = mtu;
+        }
+        let found = diagnose(&Examination { here, ..with_peer(there, path.clone(), Some(path)) });
+        found.summary[0].clone()
+    };
+    for (here, there) in [(host(), without.clone()), (without.clone(), host())] {
+        let line = fine(here, there, Some(1500));
+        assert!(line.ends_with("packet size; not measured: disk"), "{line}");
+        assert_eq!(line.matches("disk").count(), 1, "{line}");
+    }
+    assert!(fine(host(), without, None).ends_with("; not measured: disk, packet size"));
+    let all = fine(host(), host(), Some(1500));
+    assert!(all.contains("disk") && !all.contains("not measured"), "{all}");
+}
+
+#[test]
 fn blocked_udp_says_at_which_end_to_open_it() {
     for (arrived, words) in [
         (Some(false), "as root there: iptables -A INPUT -p udp --dport 45601:45664 -j ACCEPT"),

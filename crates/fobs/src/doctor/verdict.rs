@@ -1,7 +1,7 @@
 //! What will limit a transfer, and the whole diagnosis as text.
 
 use super::facts::{Examination, PathFacts, PathOutcome};
-use super::findings::{Finding, Mend, Spot, Subject, findings};
+use super::findings::{Finding, Known, Mend, Spot, Subject, findings};
 use fobs_explain::{FASTER_DESTINATION, FASTER_SOURCE};
 use fobs_model::error::ErrorKind;
 use fobs_model::words::rate;
@@ -204,15 +204,25 @@ impl Diagnosis {
     /// What is fine, what limits, and what to type.
     fn summed_up(&self) -> [String; 3] {
         let limits = || self.forth.iter().chain(&self.back);
-        let mut fine: Vec<&str> = Vec::new();
+        let (mut fine, mut unknown): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
         for subject in self.findings.iter().map(|finding| finding.subject) {
-            let is_mended = |finding: &Finding| finding.subject == subject && finding.mend.is_some();
+            let of_it = || self.findings.iter().filter(|finding| finding.subject == subject);
             let is_limit = limits().any(|limit| limit.subject == subject);
-            if !is_limit && !self.findings.iter().any(is_mended) && !fine.contains(&subject.name()) {
-                fine.push(subject.name());
+            let kind = if of_it().any(|finding| finding.known == Known::Unknown) {
+                &mut unknown
+            } else if is_limit || of_it().any(|finding| finding.mend.is_some()) {
+                continue;
+            } else {
+                &mut fine
+            };
+            if !kind.contains(&subject.name()) {
+                kind.push(subject.name());
             }
         }
-        let fine = if fine.is_empty() { "nothing that was measured".to_owned() } else { fine.join(", ") };
+        let mut fine = if fine.is_empty() { "nothing that was measured".to_owned() } else { fine.join(", ") };
+        if !unknown.is_empty() {
+            fine += &format!("; not measured: {}", unknown.join(", "));
+        }
         [
             format!("[+] fine:   {fine}"),
             format!("[!] limits: {}", self.limits()),

@@ -21,10 +21,10 @@ mod tests;
 
 use account::Account;
 pub use fobs_explain::journal::{At, Journal, Measured};
-pub use fobs_explain::trace::{End, Head, Trace};
+pub use fobs_explain::trace::{End, Head, Subject, Trace};
 use fobs_sys::SocketDiag;
 use processes::Processes;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tally::Tally;
 
 /// Time between two looks: some in each sample, so that what stands still in a part of it is a part of it.
@@ -77,6 +77,8 @@ pub struct Watch {
     journal: Journal,
     sampled: Instant,
     tools: Vec<String>,
+    /// When the watching began, seconds since 1970.
+    began_unix_s: u64,
 }
 
 impl Watch {
@@ -87,6 +89,9 @@ impl Watch {
     pub fn new(root: u32) -> Result<Watch, WatchError> {
         let diag = SocketDiag::open().map_err(WatchError::NoDiag)?;
         let processes = Processes::of(root)?;
+        if processes.denied() {
+            return Err(WatchError::NotOurs(root));
+        }
         let now = Instant::now();
         Ok(Watch {
             began: now,
@@ -98,6 +103,7 @@ impl Watch {
             journal: Journal::new(),
             sampled: now,
             tools: Vec::new(),
+            began_unix_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
         })
     }
 
@@ -161,11 +167,15 @@ impl Watch {
             });
         }
         let ssh = self.tools.iter().any(|name| name == "ssh");
+        let tool = self.tools.first().cloned().unwrap_or_default();
+        // Not its arguments, which may hold a password. Without a name the page says nothing of the host.
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let head = Head {
+            subject: Subject::new(std::slice::from_ref(&tool), "", host.trim(), self.began_unix_s),
             control: if ssh { "ssh" } else { "tcp" }.to_owned(),
             transport: "tcp".to_owned(),
             cipher: String::new(),
-            cc: self.tools.first().cloned().unwrap_or_default(),
+            cc: tool,
             ..Head::default()
         };
         let end = End::Done { bytes, seconds, packet_size: 0, deadline_margin_s: None };

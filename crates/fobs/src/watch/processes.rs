@@ -190,7 +190,8 @@ impl Processes {
                     self.sockets.extend(inode);
                 }
             }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.denied = true,
+            // The files of one that ends are root's from the moment on at which it has given back its memory.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.denied |= has_memory(pid),
             Err(_) => {}
         }
         self.udp |= !self.udp && has_udp(pid, &self.sockets);
@@ -221,9 +222,34 @@ fn state_of(pid: u32, tid: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
+/// Whether a process has memory: one that ends, or has ended, has none.
+fn has_memory(pid: u32) -> bool {
+    let pages = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    pages.split_ascii_whitespace().next().is_some_and(|total| total != "0")
+}
+
 fn account_of(pid: u32, tid: u32) -> Option<ThreadAccount> {
     let line = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     let mut words = line.split_ascii_whitespace();
     let mut number = || words.next()?.parse::<u64>().ok();
     Some(ThreadAccount { run_ns: number()?, delay_ns: number()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_is_nobody_elses() {
+        assert!(has_memory(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().expect("a program");
+        let ended = || matches!(state_of(child.id(), child.id()), Some('Z'));
+        let until = Instant::now() + Duration::from_secs(10);
+        while !ended() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Nothing has waited for it: it is still listed.
+        assert!(ended() && !has_memory(child.id()));
+        child.wait().expect("it ended");
+    }
 }

@@ -13,6 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::server_command;
+use super::elsewhere::{self, may_be_elsewhere};
+use super::explanation::is_missing;
+use super::words::{self, Words};
 use super::{FirstWords, Started, explanation, resolve_host, wait};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -88,10 +91,32 @@ pub fn copy_between(
     cancel: &CancelToken,
 ) -> Result<Option<i32>> {
     let request = FarRequest { words, hosts: resolve_host(to, options) };
-    let command = server_command(options)?;
-    let far = command.trim_end_matches("server").to_owned() + "far-copy";
-    let server = Started::start(to, options, &command)?;
-    let mut client = Started::start_with(from, options, &far, Stdio::piped())?;
+    let server = server_command(options)?;
+    let far = server.trim_end_matches("server").to_owned() + "far-copy";
+    match between(from, to, &request, [&server, &far], options, hear, cancel) {
+        Err(missing) if missing.kind == ErrorKind::RemoteMissing && may_be_elsewhere(options) => {
+            let commands = [&elsewhere::command("server")[..], &elsewhere::command("far-copy")];
+            between(from, to, &request, commands, options, hear, cancel).map_err(|error| match error.kind {
+                ErrorKind::RemoteMissing => missing,
+                _ => error,
+            })
+        }
+        done => done,
+    }
+}
+
+/// Likewise, with these commands of the server and of the client.
+fn between(
+    from: &Remote,
+    to: &Remote,
+    request: &FarRequest,
+    [serve, copy]: [&str; 2],
+    options: &TransferOptions,
+    hear: &mut dyn FnMut(&str),
+    cancel: &CancelToken,
+) -> Result<Option<i32>> {
+    let server = Started::start(to, options, serve)?;
+    let mut client = Started::start_with(from, options, copy, Stdio::piped())?;
     let (killer, other) = (client.process.killer(), server.process.killer());
     let _hook = cancel.on_cancel(move || {
         killer();
@@ -104,8 +129,16 @@ pub fn copy_between(
     let _ = client.stdin.write_all(&first);
     let forth = join(client.stdout, server.stdin);
     let back = join(server.stdout, client.stdin);
+    let mut held = Vec::new();
     if let Some(said) = said {
-        lines(said, hear);
+        lines(said, &mut |line| {
+            // What the client says itself is JSON.
+            if !line.starts_with('{') && words::is_of_a_missing_one(line, &options.fobs_path) {
+                held.push(line.to_owned());
+            } else {
+                hear(line);
+            }
+        });
     }
     let ended = wait(&client.process.child, END_WAIT).ok().flatten();
     // It copies and judges nothing: how both sides ended says what happened.
@@ -113,6 +146,13 @@ pub fn copy_between(
     let served = wait(&server.process.child, END_WAIT).ok().flatten();
     drop(back);
     cancel.check()?;
+    if served.is_some_and(is_missing) {
+        Words::forget(&server.process.words);
+    }
+    // Of a program that is not there the error says it.
+    if !ended.is_some_and(is_missing) {
+        held.iter().for_each(|line| hear(line));
+    }
     for (process, status) in [(&server.process, served), (&client.process, ended)] {
         let code = status.and_then(|status| status.code());
         if matches!(code, Some(126 | 127 | super::SSH_FAILED))

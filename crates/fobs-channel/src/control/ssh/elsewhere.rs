@@ -18,7 +18,7 @@ const SCRIPT: &str = concat!(
     r#"PATH="$PATH:"#,
     usual_places!(),
     r#":${XDG_CACHE_HOME:-$HOME/.cache}/fobs/VERSION"; "#,
-    "command -v fobs >/dev/null 2>&1 || exit 127; exec fobs server"
+    "command -v fobs >/dev/null 2>&1 || exit 127; exec fobs VERB"
 );
 
 /// Whether it may be elsewhere: nobody said where it is, and a shell reads the command.
@@ -28,6 +28,11 @@ pub fn may_be_elsewhere(options: &TransferOptions) -> bool {
 
 /// As [`connect`](super::connect), with the program where the `PATH` of the far shell does not lead.
 pub fn connect_elsewhere(remote: &Remote, options: &TransferOptions) -> Result<SshSession> {
-    let script = SCRIPT.replace("VERSION", env!("CARGO_PKG_VERSION"));
-    Started::start(remote, options, &format!("exec sh -c '{script}'")).map(Started::into_session)
+    Started::start(remote, options, &command("server")).map(Started::into_session)
+}
+
+/// The command that runs `fobs VERB` there.
+pub(super) fn command(verb: &str) -> String {
+    let script = SCRIPT.replace("VERSION", env!("CARGO_PKG_VERSION")).replace("VERB", verb);
+    format!("exec sh -c '{script}'")
 }

@@ -24,6 +24,17 @@ pub(super) enum FirstWords {
     Text(String),
 }
 
+/// What is said of a host that may be a drive: `C:/Users` is a host for every program of this kind.
+fn drive(host: &str) -> String {
+    match host.as_bytes() {
+        [letter] if letter.is_ascii_alphabetic() => {
+            let letter = host.to_ascii_lowercase();
+            format!("; a drive of Windows is /mnt/{letter} within WSL, and ./{host}:x a file here")
+        }
+        _ => String::new(),
+    }
+}
+
 /// The error that fits the exit status of `ssh`, or `None` if the original error is more precise.
 pub(super) fn explanation(
     host: &str,
@@ -56,7 +67,7 @@ pub(super) fn explanation(
         ),
         (Some(SSH_FAILED), FirstWords::None) => error(
             ErrorKind::Ssh,
-            format!("ssh to {host} failed, see its own message above; try: ssh {host} true"),
+            format!("ssh to {host} failed, see its own message above; try: ssh {host} true{}", drive(host)),
         ),
         (Some(code), FirstWords::None) => error(
             ErrorKind::Protocol,
@@ -72,6 +83,19 @@ pub(super) fn explanation(
                 ErrorKind::Ssh,
                 format!("ssh to {host} was ended by signal {signal}; run the command again"),
             )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::drive;
+
+    #[test]
+    fn a_host_that_may_be_a_drive_is_told_so() {
+        assert!(drive("C").contains("/mnt/c within WSL"));
+        for host in ["cc", "1", "", "\u{e9}"] {
+            assert_eq!(drive(host), "", "{host}");
         }
     }
 }

@@ -49,6 +49,19 @@ const SCRIPT: &str = concat!(
  rm -f "$t"; say unfit "$c" "$m"; exit 1"#
 );
 
+/// How every release's script begins; `exec` and the quote are those of [`command`].
+const BEGINNING: &str = r#"exec sh -c 'say() { echo "fobs-boot $*"; }; "#;
+
+/// Whether a command is the script, which may have more or less behind its beginning in another release.
+pub fn is_sending(command: &str) -> bool {
+    command.starts_with(BEGINNING)
+}
+
+/// What the script says where the program is there already: frames follow.
+pub fn installed() -> String {
+    format!("{WORD} installed\n")
+}
+
 /// Whether it may be sent: a shell reads a script there. This host itself and a container get words.
 pub fn may_be_pushed(options: &TransferOptions) -> bool {
     options.ssh.grammar == ShellGrammar::Ssh

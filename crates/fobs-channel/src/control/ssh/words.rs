@@ -31,6 +31,16 @@ pub(super) enum Keep {
     Last,
 }
 
+/// What is known of the far program.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    #[default]
+    Expected,
+    /// There is none, so words about it that come later say nothing new.
+    Missing,
+    Runs,
+}
+
 /// What has come.
 #[derive(Debug, Default)]
 pub(super) struct Words {
@@ -38,7 +48,7 @@ pub(super) struct Words {
     /// From a line about the program on: probably the shell's, that there is none. Where so, an error or a
     /// second login says it.
     held: String,
-    is_released: bool,
+    program: Program,
 }
 
 impl Words {
@@ -50,7 +60,7 @@ impl Words {
     /// Shows what is held; from here on nothing is.
     pub(super) fn release(words: &Mutex<Words>) {
         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.is_released = true;
+        words.program = Program::Runs;
         show(&std::mem::take(&mut words.held));
     }
 
@@ -58,20 +68,43 @@ impl Words {
     /// a library ends likewise, and the words say why.
     pub(super) fn forget(words: &Mutex<Words>) {
         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        if !IS_THERE.iter().any(|said| words.held.contains(said)) {
+        if !is_there(&words.held) {
             words.held.clear();
+            words.program = Program::Missing;
+        }
+    }
+
+    /// Shows what is held at the end, where it is not about a program that is known to be missing.
+    pub(super) fn end(words: &Mutex<Words>) {
+        let is_missing = words.lock().unwrap_or_else(PoisonError::into_inner).program == Program::Missing;
+        if !is_missing {
+            Words::release(words);
         }
     }
 
     /// What of the next words is to be shown now; `program` is what the shell there was to run.
     fn take(&mut self, text: String, program: &str) -> String {
-        let is_held = !self.is_released && (!self.held.is_empty() || names(&text, program));
+        let is_held = match self.program {
+            Program::Runs => false,
+            Program::Missing => !is_there(&text) && names(&text, program),
+            Program::Expected => !self.held.is_empty() || names(&text, program),
+        };
         if !is_held {
             return text;
         }
         self.held.push_str(&text);
         if self.held.len() > KEPT_BYTES_MAX { std::mem::take(&mut self.held) } else { String::new() }
     }
+}
+
+/// Whether this is what the far shell says where there is no such program; while it is not known to run.
+pub(super) fn is_of_a_missing_one(text: &str, program: &str) -> bool {
+    names(text, program) && !is_there(text)
+}
+
+/// Whether a loader or shell says so of a program that exists.
+fn is_there(text: &str) -> bool {
+    IS_THERE.iter().any(|said| text.contains(said))
 }
 
 /// Whether a text names this program: as a word, and not in the name of a host or user.
@@ -168,6 +201,9 @@ mod tests {
             assert_eq!(take("bye\n"), "");
             Words::forget(&words);
             assert_eq!(take("more\n"), "more\n");
+            assert_eq!(take(line), "");
+            // Its thread may be late.
+            Words::end(&words);
             assert_eq!(take(line), "");
             Words::release(&words);
             assert_eq!(take(line), line);

@@ -32,6 +32,13 @@ pub(super) struct Curve {
     pub(super) points: Vec<(f64, f64)>,
 }
 
+impl Curve {
+    /// Whether it draws a line beside the axis: one point draws none, and one at 0 throughout lies on it.
+    fn is_seen(&self) -> bool {
+        self.points.len() > 1 && self.points.iter().any(|point| point.1 > 0.0)
+    }
+}
+
 /// Curves with one unit.
 #[derive(Debug)]
 pub(super) struct Chart {
@@ -88,14 +95,12 @@ impl Axis {
 }
 
 impl Chart {
-    /// The chart with its title and legend; nothing without a value above 0.
+    /// The chart with its title and legend; nothing without a curve that can be seen.
     pub(super) fn draw(&self) -> Markup {
-        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let curves: Vec<&Curve> = self.curves.iter().filter(|curve| curve.is_seen()).collect();
+        let points = || curves.iter().flat_map(|curve| &curve.points);
         let end = points().map(|point| point.0).fold(0.0, f64::max);
         let most = points().map(|point| point.1).fold(0.0, f64::max);
-        // A curve at 0 throughout would be a line of the legend that nothing belongs to.
-        let curves: Vec<&Curve> =
-            self.curves.iter().filter(|curve| curve.points.iter().any(|point| point.1 > 0.0)).collect();
         let values = Axis::of_values(self.unit, most);
         html! {
             @if !curves.is_empty() {
@@ -106,13 +111,13 @@ impl Chart {
                         @for curve in &curves { (key(curve.colour, curve.name)) }
                         span.unit { (values.name) }
                     }
-                    @for &size in Size::ALL { (self.plot(size, end, &values)) }
+                    @for &size in Size::ALL { (self.plot(size, &curves, end, &values)) }
                 }
             }
         }
     }
 
-    fn plot(&self, size: Size, end: f64, values: &Axis) -> Markup {
+    fn plot(&self, size: Size, curves: &[&Curve], end: f64, values: &Axis) -> Markup {
         let steps = if size == Size::Wide { STEPS_X_WIDE } else { STEPS_X_NARROW };
         let time = Axis::new("s", 1.0, end, steps);
         let (right, bottom) = (size.width() - RIGHT, HEIGHT - BOTTOM);
@@ -135,7 +140,7 @@ impl Chart {
                 text.name x=(at((LEFT + right) / 2.0)) y=(at(HEIGHT - 4.0)) text-anchor="middle" {
                     "seconds since the sender's session began"
                 }
-                @for curve in &self.curves {
+                @for curve in curves {
                     path class={ "curve " (curve.colour.class()) }
                         d=(path(curve, x, |value| y(values.place(value)))) {}
                 }

@@ -19,6 +19,9 @@ const COLUMNS_MAX: usize = 240;
 /// Opacity of a cell with one loss; a cell that lost everything is opaque.
 const FAINT: f64 = 0.25;
 
+/// All verdicts, in the order of the legend.
+const VERDICTS: &[LossVerdict] = &[LossVerdict::Receiver, LossVerdict::Network, LossVerdict::Inconclusive];
+
 fn colour(cause: LossVerdict) -> Colour {
     match cause {
         LossVerdict::Receiver => Colour::Orange,
@@ -42,8 +45,8 @@ pub(super) fn map(windows: &[At<LossWindow>]) -> Markup {
                     "pattern speaks for."
                 }
                 p.keys {
-                    @for verdict in [LossVerdict::Receiver, LossVerdict::Network, LossVerdict::Inconclusive] {
-                        (key(colour(verdict), LossCause::place(verdict)))
+                    @for verdict in VERDICTS.iter().filter(|it| columns.iter().any(|w| w.verdict == **it)) {
+                        (key(colour(*verdict), LossCause::place(*verdict)))
                     }
                 }
                 @for &size in Size::ALL { (drawing(size, &columns)) }

@@ -22,6 +22,10 @@ pub(super) fn footer(trace: &Trace) -> Markup {
 /// The session in a sentence; nothing of a record without one.
 fn session(trace: &Trace) -> Option<String> {
     let head = &trace.head;
+    if head.is_of_another() {
+        let carrier = if head.control == "ssh" { ", within ssh" } else { "" };
+        return Some(format!("This copy: by another program ({}), data over TCP{carrier}.", head.cc));
+    }
     let parts = [
         ("control channel over ", &head.control),
         ("data over ", &head.transport),
@@ -37,6 +41,11 @@ fn session(trace: &Trace) -> Option<String> {
 fn measured(trace: &Trace) -> String {
     let journal = &trace.journal;
     let (sender, receiver) = (journal.sender().len(), journal.receiver().len());
+    if trace.head.is_of_another() {
+        return format!(
+            "Sources: {sender} looks at the program's processes and at its TCP connections, from this end alone."
+        );
+    }
     let windows = match journal.losses().len() {
         0 => String::new(),
         1 => ", and 1 window of losses".to_owned(),

@@ -201,3 +201,86 @@ fn a_clean_copy_has_no_panel_of_losses() {
     let page = drawn(&Trace { journal, ..trace(0, 1_000_000) });
     assert!(page.contains("<h2>Throughput") && !page.contains("<h2>Loss"), "{page}");
 }
+
+/// Names of the colours that follow each `before` in a part of the page.
+fn colours<'a>(section: &'a str, before: &str) -> std::collections::BTreeSet<&'a str> {
+    section.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn every_line_has_a_legend_and_every_legend_a_line() {
+    let mut drops = trace(50, 1_000_000);
+    for sample in (0..50).map(|step| SenderSample {
+        time_us: step * 100_000,
+        packets_sent: step * 1000,
+        socket_drops: step * 3,
+        ..SenderSample::default()
+    }) {
+        drops.journal.push(At { at_us: 0, what: Measured::Sender(sample) });
+    }
+    let one_place = |steps| {
+        let mut trace = trace(0, 1_000_000);
+        for step in 0..steps {
+            trace.journal.push(At { at_us: 0, what: Measured::Loss(window(step * 3)) });
+        }
+        trace
+    };
+    let short = (1..4).map(|steps| trace(steps, 1_000_000));
+    for trace in short.chain([trace(50, 1_000_000), drops, one_place(3)]) {
+        let page = drawn(&trace);
+        for section in page.split("<section>").filter(|section| section.contains("<svg")) {
+            let keys = colours(section, "<i class=\"");
+            let mut lines = colours(section, "class=\"curve ");
+            lines.extend(colours(section, "<g class=\""));
+            let title = section.split("</h2>").next().unwrap_or_default();
+            assert!(!keys.is_empty(), "a chart without a line: {title}");
+            assert_eq!(keys, lines, "{title}");
+            let mut paths = section.split(" d=\"M").skip(1).filter_map(|rest| rest.split('"').next());
+            assert!(paths.all(|path| path.contains('L')), "a line of one point: {title}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_another_program_names_it_and_when() {
+    let subject = Subject::new(&["rsync".to_owned()], "", "desk", 1_790_000_000);
+    let word = str::to_owned;
+    let head =
+        Head { control: word("ssh"), transport: word("tcp"), cc: word("rsync"), cipher: word(""), subject };
+    let mut seen = Journal::new();
+    for sample in trace(50, 100_000_000).journal.sender() {
+        seen.push(At { at_us: sample.at_us, what: Measured::Sender(sample.what.clone()) });
+    }
+    let end = End::Done { bytes: 9_000_000, seconds: 5.0, packet_size: 0, deadline_margin_s: None };
+    let page = drawn(&Trace { head, journal: seen, end });
+    for part in ["rsync: what limited this copy", "2026-09-21", "run on desk", "another program (rsync)"] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Nothing of the far end's kernel, and no congestion controller of that name.
+    assert!(page.contains("sent again by TCP here") && !page.contains("kernel counted"));
+    assert!(!page.contains("congestion controller"));
+}
+
+/// FNV-1a of a text.
+fn sum(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// A page without the part that begins and ends so.
+fn without(page: &str, begin: &str, end: &str) -> String {
+    let (before, rest) = page.split_once(begin).expect("it has that part");
+    format!("{before}{}", rest.split_once(end).expect("it ends").1)
+}
+
+#[test]
+fn the_picture_of_the_page_is_current() {
+    let figures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures");
+    let record = std::fs::File::open(figures.join("explain.jsonl")).expect("a file of the clone");
+    let page = drawn(&Trace::read(record).expect("a record"));
+    let page = without(&without(&page, "<p class=\"facts\">", "</p>"), "<footer>", "</footer>");
+    let picture = std::fs::read(figures.join("explain.png")).expect("a file of the clone");
+    let mark = picture.windows(9).position(|part| part == b"tEXtpage\0").expect("its sum") + 9;
+    let shown = String::from_utf8_lossy(&picture[mark..mark + 16]);
+    assert_eq!(shown, format!("{:016x}", sum(&page)), "scripts/pictures.sh FOBS makes it again");
+}
