@@ -69,10 +69,8 @@ EXPECTED = {
     "--copy-dest takes no content that was not compared": "operator-path-copy-dest",
     "with -K and names a link leads only to what was asked for: an earlier sender may have made it": "symlink-dirlink-basis",
     "no link of the destination is followed for --no-implied-dirs": "no-implied-dirs-symlink",
-    "-R ./PATH leaves the destination directory itself, and names begin in one place": "relative",
-    "a name with a slash at the end of --files-from is not entered without -r": "files-from",
+    "-R ./PATH leaves the destination directory itself": "relative",
     "a file with a further name at the destination is made anew where its time differs": "itemize",
-    "-i names a further name of a device with f, not D": "devices",
     "a link that --safe-links leaves out is not named": "safe-links-absolute-intree",
     "what is appended to a file during the copy comes with the next one": "growing-file",
 }

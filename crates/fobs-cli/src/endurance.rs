@@ -14,11 +14,16 @@ const FORMS: &str = "write it like 600, 90s, 10m or 2h (a number alone is second
 /// End of every error about a lowest rate.
 const MIN_RATE_FORMS: &str = "write a rate and a time, as in 1Mbit/30s";
 
-/// Parses a value of `--timeout`.
+/// Parses a value of `--timeout`; 0 is the longest, as rsync's 0 is none.
 ///
 /// # Errors
 /// A sentence with the valid forms.
 pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    if parse_duration(text)?.is_zero() { Ok(TIMEOUT_RANGE.1) } else { parse_time(text) }
+}
+
+/// Parses a time within the bounds of `--timeout`.
+fn parse_time(text: &str) -> Result<Duration, String> {
     let (shortest, longest) = TIMEOUT_RANGE;
     let time = parse_duration(text)?;
     if time < shortest || time > longest {
@@ -34,7 +39,7 @@ pub fn parse_timeout(text: &str) -> Result<Duration, String> {
 pub fn parse_min_rate(text: &str) -> Result<MinRate, String> {
     let (rate, time) =
         text.rsplit_once('/').ok_or_else(|| format!("the time is missing: {MIN_RATE_FORMS}"))?;
-    Ok(MinRate { bits_per_second: parse_rate(rate)?, over: parse_timeout(time)? })
+    Ok(MinRate { bits_per_second: parse_rate(rate)?, over: parse_time(time)? })
 }
 
 /// How long a daemon waits for something: none to a day.
@@ -75,11 +80,12 @@ mod tests {
 
     #[test]
     fn timeouts_are_seconds_or_have_a_unit() {
+        let week = TIMEOUT_RANGE.1.as_secs();
         let table = [("1", 1), ("600", 600), ("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400)];
-        for (text, seconds) in table {
+        for (text, seconds) in table.into_iter().chain([("0", week), ("0s", week)]) {
             assert_eq!(parse_timeout(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "0", "0s", "-5", "-5s", "soon", "10 parsecs", "8d", "99999999999999999999", "1y"] {
+        for text in ["", "-5", "-5s", "soon", "10 parsecs", "8d", "99999999999999999999", "1y"] {
             let sentence = parse_timeout(text).expect_err(text);
             assert!(sentence.ends_with(FORMS), "{text}: {sentence}");
         }

@@ -4,6 +4,7 @@
 //! directories above them.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{NameKind, path};
@@ -32,6 +33,8 @@ struct Name {
     /// The nearest name above it, by its place in the order.
     above: u32,
     found: bool,
+    /// Written with a slash at its end.
+    has_slash: bool,
 }
 
 /// How a path stands to the names.
@@ -74,9 +77,7 @@ impl NamesFrom {
         let is_named = match self.standing(path) {
             Standing::Name(_) => kind != NameKind::Directory || enter != Enter::None,
             // Below a directory that is named by itself and entered.
-            Standing::Above | Standing::Elsewhere => {
-                above == Passage::Whole && enter == Enter::All && self.covers(path)
-            }
+            Standing::Above | Standing::Elsewhere => above == Passage::Whole && self.lists(path, enter),
         };
         if is_named && !is_excluded() {
             return Some(Passage::Whole);
@@ -84,22 +85,57 @@ impl NamesFrom {
         (kind == NameKind::Directory && self.is_above(path)).then_some(Passage::Names)
     }
 
-    /// The names of a request that has any.
+    /// The names of a request that has any, of all its sources.
     ///
     /// # Errors
     /// More than fit the budget.
     pub fn of(options: &Arc<SyncOptions>, budget: &MemoryBudget) -> Result<Option<NamesFrom>, Spent> {
         let Some(names) = &options.names else { return Ok(None) };
+        NamesFrom::among(options, 0..names.len(), budget).map(Some)
+    }
+
+    /// Likewise those of each source: one list where all have the same.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn of_each(options: &Arc<SyncOptions>, budget: &MemoryBudget) -> Result<Vec<NamesFrom>, Spent> {
+        if options.names_of_each.is_empty() {
+            return Ok(NamesFrom::of(options, budget)?.into_iter().collect());
+        }
+        let mut end: usize = 0;
+        let lists = options.names_of_each.iter().map(|&count| {
+            let start = end;
+            end = end.saturating_add(count as usize);
+            NamesFrom::among(options, start..end, budget)
+        });
+        lists.collect()
+    }
+
+    /// These among the names of a request.
+    fn among(
+        options: &Arc<SyncOptions>,
+        range: Range<usize>,
+        budget: &MemoryBudget,
+    ) -> Result<NamesFrom, Spent> {
+        let names = options.names.as_deref().unwrap_or_default();
+        let mine = names.get(range.clone()).unwrap_or_default();
         let mut charge = budget.charge(Keeps::Names);
         // What the request itself has of them.
-        charge.grow(names.iter().map(|name| name.len() + size_of::<RelPath>()).sum())?;
+        charge.grow(mine.iter().map(|name| name.len() + size_of::<RelPath>()).sum())?;
         let mut sorted = Vec::new();
-        charge.room_in_vec(&mut sorted, names.len())?;
-        let indices = 0..u32::try_from(names.len()).unwrap_or(NONE);
-        sorted.extend(indices.map(|index| Name { index, above: NONE, found: false }));
+        charge.room_in_vec(&mut sorted, mine.len())?;
+        let indices = range.take(mine.len()).map(|index| u32::try_from(index).unwrap_or(NONE));
+        sorted.extend(indices.map(|index| {
+            let has_slash = options.names_with_slash.binary_search(&index).is_ok();
+            Name { index, above: NONE, found: false, has_slash }
+        }));
         let text = |name: &Name| names.get(name.index as usize).map_or(&b""[..], RelPath::as_bytes);
         sorted.sort_unstable_by(|one, other| order(text(one), text(other)));
-        sorted.dedup_by(|one, other| text(one) == text(other));
+        sorted.dedup_by(|one, other| {
+            let is_same = text(one) == text(other);
+            other.has_slash |= is_same && one.has_slash;
+            is_same
+        });
         // The top directory is always there.
         sorted.iter_mut().for_each(|name| name.found = text(name).is_empty());
         for at in 1..sorted.len() {
@@ -110,7 +146,7 @@ impl NamesFrom {
             }
             sorted[at].above = above;
         }
-        Ok(Some(NamesFrom { options: Arc::clone(options), sorted, looked_at: 0, _charge: charge }))
+        Ok(NamesFrom { options: Arc::clone(options), sorted, looked_at: 0, _charge: charge })
     }
 
     /// How a path stands to the names.
@@ -128,6 +164,40 @@ impl NamesFrom {
         let at = self.place(path);
         let at = if self.text(at) == Some(path) { at + 1 } else { at };
         self.text(at).is_some_and(|name| path::is_inside(name, path))
+    }
+
+    /// Whether a name lies strictly below a path, or is it with a slash: a link there leads on.
+    pub fn leads_on(&self, path: &[u8]) -> bool {
+        let is_with_slash = matches!(self.standing(path), Standing::Name(at) if self.has_slash(at));
+        is_with_slash || self.is_above(path)
+    }
+
+    /// Whether everything in a directory is listed, where directories are entered so.
+    pub fn lists_all_of(&self, directory: &[u8], enter: Enter) -> bool {
+        match enter {
+            Enter::All => self.covers(directory),
+            Enter::Made => {
+                matches!(self.standing(directory), Standing::Name(at) if self.has_slash(at))
+            }
+            Enter::None => false,
+        }
+    }
+
+    /// Whether a path is named, or lies in a directory that is listed whole.
+    pub fn may_list(&self, path: &[u8], enter: Enter) -> bool {
+        matches!(self.standing(path), Standing::Name(_)) || self.lists(path, enter)
+    }
+
+    /// Whether an entry is listed with all that is in its directory.
+    fn lists(&self, path: &[u8], enter: Enter) -> bool {
+        match enter {
+            Enter::All => self.covers(path),
+            Enter::Made | Enter::None => !path.is_empty() && self.lists_all_of(path::split(path).0, enter),
+        }
+    }
+
+    fn has_slash(&self, at: usize) -> bool {
+        self.sorted.get(at).is_some_and(|name| name.has_slash)
     }
 
     /// Whether a path is named, or lies below a name.

@@ -100,6 +100,8 @@ pub struct FileStyle {
     bare: Option<Action>,
     /// Several rules a line, separated by white space; no comments.
     words: bool,
+    /// As a `.cvsignore`: a word `!` clears what stands before it.
+    is_of_cvs: bool,
     sides: Sides,
     absolute: bool,
     perishable: bool,
@@ -120,10 +122,12 @@ pub struct DirectoryFile {
 impl DirectoryFile {
     /// The rule as `--filter` takes it.
     pub(super) fn text(&self) -> Vec<u8> {
-        let FileStyle { bare, words, sides, absolute, perishable, old_prefixes: _ } = self.style;
+        let FileStyle { bare, words, is_of_cvs, sides, absolute, perishable, old_prefixes: _ } = self.style;
         let mut text = vec![b':'];
-        text.extend(bare.map(Action::character));
-        let flags = [(self.local, b'n'), (words, b'w'), (absolute, b'/'), (perishable, b'p')];
+        // `C` says three of the others too.
+        text.extend(if is_of_cvs { Some(b'C') } else { bare.map(Action::character) });
+        let (local, words) = (self.local && !is_of_cvs, words && !is_of_cvs);
+        let flags = [(local, b'n'), (words, b'w'), (absolute, b'/'), (perishable, b'p')];
         text.extend(flags.iter().filter(|(on, _)| *on).map(|(_, modifier)| modifier));
         text.extend_from_slice(sides.modifiers());
         text.push(b' ');
@@ -190,6 +194,7 @@ impl FileStyle {
     pub(super) const RULES: FileStyle = FileStyle {
         bare: None,
         words: false,
+        is_of_cvs: false,
         sides: Sides::Unsaid,
         absolute: false,
         perishable: false,
@@ -314,6 +319,10 @@ impl Parts {
 
     /// Reads the prefix; returns what follows it.
     fn prefix<'a>(&mut self, rule: &'a [u8]) -> Result<&'a [u8], String> {
+        if self.container.is_of_cvs && rule == b"!" {
+            self.kind = Kind::Clear;
+            return Ok(b"");
+        }
         if self.container.bare.is_some() {
             return Ok(rule);
         }
@@ -409,6 +418,7 @@ impl Parts {
         FileStyle {
             bare: self.bare,
             words: self.words,
+            is_of_cvs: self.is_of_cvs,
             sides: self.sides,
             absolute: self.absolute,
             perishable: self.perishable,

@@ -243,6 +243,13 @@ fn a_directory_file_names_further_ones_below_it_alone() {
         assert_eq!(excluded(&chain, path), expected, "{path}");
     }
     chain.leave();
+    // As CVS: what stands before a mark does not count, and a name may begin with one.
+    let files = [(".rules", rules), (".cvsignore", "x.o ! y.o !z.o")];
+    enter(&mut chain, "a/c", &files);
+    for (path, expected) in [("a/c/x.o", false), ("a/c/y.o", true), ("a/c/!z.o", true), ("a/c/!", false)] {
+        assert_eq!(excluded(&chain, path), expected, "{path}");
+    }
+    chain.leave();
     chain.leave();
     assert_eq!(enter(&mut chain, "c", &[(".more", "- x")]), ".rules");
     assert!(!excluded(&chain, "c/x"), "it is left with the directory that names it");
@@ -318,5 +325,23 @@ proptest! {
         if filter.add_rule(&rule, &mut no_files).is_ok() {
             prop_assert_eq!(Filter::of(&filter.rules()), Ok(filter));
         }
+    }
+}
+
+/// What another host is told of a rule is parsed there to the same rule.
+#[test]
+fn rules_for_files_of_directories_travel_whole() {
+    for rule in [":C", ":C .cvsignore", ":Cp", ":Csr other", ":nw- x", ":/p+ x", ": x", ":er x", ":w x"] {
+        let of = |text: &[u8]| {
+            let mut filter = Filter::default();
+            filter.add_rule(text, &mut |_| unreachable!("it names no file to be read now")).expect("a rule");
+            filter
+        };
+        let filter = of(rule.as_bytes());
+        let mut again = Filter::default();
+        for text in filter.to_rules() {
+            again.add_rule(&text, &mut |_| unreachable!("it names no file to be read now")).expect("a rule");
+        }
+        assert_eq!(again, filter, "{rule}");
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn resolve(wanted: &Wanted<'_>) -> Result<Place> {
     }
     let place = match base.open_place(destination, OFlags::PATH) {
         Ok(existing) => existing_place(wanted, wanted.names, existing)?,
-        Err(Errno::NOENT) => new_place(base, destination, wanted.shape)?,
+        Err(Errno::NOENT) => new_place(wanted)?,
         Err(errno) => return Err(refused(destination, errno)),
     };
     let (Place::Into(directory) | Place::Made(directory) | Place::As { directory, .. }) = &place else {
@@ -154,8 +154,11 @@ fn existing_place(wanted: &Wanted<'_>, names: &[Vec<u8>], existing: OwnedFd) -> 
     }
 }
 
-fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {
+fn new_place(wanted: &Wanted<'_>) -> Result<Place> {
+    let Wanted { base, destination, shape, .. } = *wanted;
+    // As scp; rsync makes the directory.
     let several = matches!(shape, SourceShape::Paths { count: 2.., contents: false })
+        && wanted.special == SpecialThere::TakesBytes
         && !is_directory_path(destination);
     if several {
         return Err(unusable(format!(

@@ -286,7 +286,7 @@ impl Extraneous {
     fn is_whole(&self, path: &[u8]) -> bool {
         let Some(names) = &self.names else { return self.enters == Enter::All || path.is_empty() };
         // One that is named; those above it are not listed whole.
-        self.enters == Enter::All && names.covers(path)
+        names.lists_all_of(path, self.enters)
     }
 
     /// The rows of the directory are complete: looks for what else is there, now or later.

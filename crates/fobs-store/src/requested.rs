@@ -128,7 +128,9 @@ impl Requested {
 
     fn enters(&self, directory: &[u8]) -> bool {
         let names = self.rules.as_ref().and_then(|rules| rules.names.as_ref());
-        self.enters == Enter::All || names.is_some_and(|names| names.is_above(directory))
+        let is_named =
+            |names: &NamesFrom| names.is_above(directory) || names.lists_all_of(directory, self.enters);
+        self.enters == Enter::All || names.is_some_and(is_named)
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum Contents {
     Seen,
     /// Not all: nothing follows from what is missing.
     Unseen,
+    /// None: it is listed for itself (`-d`).
+    NotMeant,
     /// What is named below it, alone.
     Named,
 }
@@ -47,12 +49,21 @@ impl Implied {
     }
 }
 
+/// The names below a source.
+struct Place {
+    names: NamesFrom,
+    /// The source's path in the request, once it is walked.
+    top: Option<Vec<u8>>,
+}
+
 /// The choice of entries.
 pub(super) struct Selection {
     chain: Chain,
     enter: Enter,
-    /// `None` selects all.
-    names: Option<NamesFrom>,
+    /// The names below each source, or below the only one; none select all.
+    places: Vec<Place>,
+    /// The one of the source that is walked.
+    current: usize,
     /// With names, how the directories are listed that are entered.
     entered: Vec<Passage>,
     ignores_missing: bool,
@@ -60,41 +71,98 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Of a sync with these options.
+    /// Of a sync of so many sources with these options.
     ///
     /// # Errors
-    /// Names that no path can be; rules or names that the budget has no room for.
+    /// Names that are not those of these sources; rules or names that the budget has no room for.
     pub(super) fn new(
         options: &Arc<SyncOptions>,
-        top: &[u8],
+        (top, sources): (&[u8], usize),
         budget: &MemoryBudget,
     ) -> error::Result<Selection> {
-        let names = NamesFrom::of(options, budget)?;
+        let counts = &options.names_of_each;
+        if !counts.is_empty() && counts.len() != sources {
+            let message = format!("there are {sources} sources, and names below {}", counts.len());
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let lists = NamesFrom::of_each(options, budget)?;
+        let places = lists.into_iter().map(|names| Place { names, top: None }).collect();
         let chain = Chain::within(filter_of(options)?, Side::Sender, top, budget)?;
         let ignores_missing = options.ignores_missing;
         let (enter, tells_missing) = (options.directories, options.deletes_missing);
-        Ok(Selection { chain, enter, names, entered: Vec::new(), ignores_missing, tells_missing })
+        let entered = Vec::new();
+        Ok(Selection { chain, enter, places, current: 0, entered, ignores_missing, tells_missing })
+    }
+
+    /// A source is walked, the one of this number in the request.
+    pub(super) fn begin(&mut self, source: usize, top: &[u8]) {
+        self.current = if self.places.len() > 1 { source } else { 0 };
+        if let Some(place) = self.places.get_mut(self.current) {
+            place.top = Some(top.to_vec());
+        }
+    }
+
+    /// The names below the source that is walked.
+    fn names(&self) -> Option<&NamesFrom> {
+        self.places.get(self.current).map(|place| &place.names)
     }
 
     /// Whether an entry is listed.
     pub(super) fn takes(&mut self, path: &[u8], kind: NameKind) -> bool {
-        if let Some(names) = &mut self.names
+        self.find(path);
+        self.passage(path, kind).is_some()
+    }
+
+    /// There is an entry, listed or not.
+    pub(super) fn find(&mut self, path: &[u8]) {
+        if let Some(names) = self.places.get_mut(self.current).map(|place| &mut place.names)
             && let Standing::Name(at) = names.standing(path)
         {
             names.found(at);
         }
-        self.passage(path, kind).is_some()
     }
 
-    /// Whether an entry would be listed.
-    pub(super) fn would_take(&self, path: &[u8], kind: NameKind) -> bool {
-        self.passage(path, kind).is_some()
+    /// Whether a path is a name of a directory that is left out because none is entered.
+    pub(super) fn is_named_in_vain(&self, path: &[u8]) -> bool {
+        let is_name = |names: &NamesFrom| matches!(names.standing(path), Standing::Name(_));
+        self.enter == Enter::None && self.names().is_some_and(is_name)
+    }
+
+    /// Whether an entry of another source would be listed.
+    pub(super) fn would_take(&self, source: usize, path: &[u8], kind: NameKind) -> bool {
+        let of_source = if self.places.len() > 1 { source } else { 0 };
+        let names = self.places.get(of_source).map(|place| &place.names);
+        let above = if of_source == self.current { self.entered.last().copied() } else { None };
+        self.passage_of((names, above), path, kind).is_some()
+    }
+
+    /// Whether a source is named itself, and not only something in it; where names are of each source.
+    pub(super) fn names_top(&self, source: usize) -> Option<bool> {
+        let place = self.places.get(source).filter(|_| self.places.len() > 1)?;
+        Some(matches!(place.names.standing(b""), Standing::Name(_)))
+    }
+
+    /// Whether a path of another source can be listed at all; the filter is not asked.
+    pub(super) fn is_near(&self, source: usize, path: &[u8]) -> bool {
+        let of_source = if self.places.len() > 1 { source } else { 0 };
+        let has = |place: &Place| place.names.is_above(path) || place.names.may_list(path, self.enter);
+        self.places.get(of_source).is_none_or(has)
     }
 
     fn passage(&self, path: &[u8], kind: NameKind) -> Option<Passage> {
+        self.passage_of((self.names(), self.entered.last().copied()), path, kind)
+    }
+
+    /// How an entry is listed with these names, in a directory that is listed so.
+    fn passage_of(
+        &self,
+        (names, above): (Option<&NamesFrom>, Option<Passage>),
+        path: &[u8],
+        kind: NameKind,
+    ) -> Option<Passage> {
         let is_excluded = || self.chain.excludes(path, kind);
-        let Some(names) = &self.names else { return (!is_excluded()).then_some(Passage::Whole) };
-        let above = self.entered.last().copied().unwrap_or(Passage::Whole);
+        let Some(names) = names else { return (!is_excluded()).then_some(Passage::Whole) };
+        let above = above.unwrap_or(Passage::Whole);
         names.passage(Asked { path, kind, above, enter: self.enter }, is_excluded)
     }
 
@@ -105,32 +173,37 @@ impl Selection {
 
     /// Whether the entries of a directory are looked at.
     pub(super) fn enters(&self, path: &[u8]) -> bool {
-        match (&self.names, self.enter) {
+        match (self.names(), self.enter) {
             (_, Enter::All) => true,
             _ if path.is_empty() => true,
-            (Some(names), _) => names.is_above(path),
+            (Some(names), enter) => names.is_above(path) || names.lists_all_of(path, enter),
             (None, _) => false,
         }
     }
 
     /// How much is listed of the directory that was entered last.
     pub(super) fn contents(&self, path: &[u8]) -> Contents {
-        match (&self.names, self.entered.last()) {
+        let lists_all = |place: &Place| place.names.lists_all_of(path, self.enter);
+        match (self.names(), self.entered.last()) {
             // With what is there besides, the filter leaves it out.
-            (Some(names), Some(Passage::Names)) if names.covers(path) => Contents::Unseen,
+            (Some(names), Some(Passage::Names)) if names.covers(path) && self.enter != Enter::None => {
+                Contents::Unseen
+            }
+            // What this source adds to one that another source lists whole.
+            (Some(_), Some(Passage::Names)) if self.places.iter().any(lists_all) => Contents::Seen,
             (Some(_), Some(Passage::Names)) => Contents::Named,
             _ => Contents::Seen,
         }
     }
 
-    /// Whether something that was named lies below a path.
-    pub(super) fn is_above_names(&self, path: &[u8]) -> bool {
-        self.names.as_ref().is_some_and(|names| names.is_above(path))
+    /// Whether something that was named lies below a path, or its contents are meant.
+    pub(super) fn leads_to_names(&self, path: &[u8]) -> bool {
+        self.names().is_some_and(|names| names.leads_on(path))
     }
 
     /// Whether names were listed.
     pub(super) fn has_names(&self) -> bool {
-        self.names.is_some()
+        !self.places.is_empty()
     }
 
     /// Enters a directory and reads its filter files, those that are links through `followed`. Returns a
@@ -141,7 +214,7 @@ impl Selection {
         directory: Result<BorrowedFd<'_>, Errno>,
         followed: &dyn Fn(&[u8]) -> Result<OwnedFd, Errno>,
     ) -> Vec<String> {
-        if self.names.is_some() {
+        if self.has_names() {
             // The top directory is always listed.
             let passage = if path.is_empty() { None } else { self.passage(path, NameKind::Directory) };
             self.entered.push(passage.unwrap_or(Passage::Whole));
@@ -161,9 +234,12 @@ impl Selection {
         self.chain.leave();
     }
 
-    /// A name that the walk did not find; each once.
-    pub(super) fn pop_missing(&mut self) -> Option<Vec<u8>> {
-        let missing = self.names.as_mut()?.pop_missing();
+    /// A name that the walk did not find, behind its source's path in the request; each once.
+    pub(super) fn pop_missing(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        // Of a source that could not be walked that has been said.
+        let mut walked =
+            self.places.iter_mut().filter_map(|place| Some((place.top.clone()?, &mut place.names)));
+        let missing = walked.find_map(|(top, names)| Some((top, names.pop_missing()?)));
         // Each is taken off, so that none comes again.
         missing.filter(|_| !self.ignores_missing || self.tells_missing)
     }

@@ -41,7 +41,7 @@ use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
 use fobs_model::options::Privileges;
-use fobs_model::options::sync::Report;
+use fobs_model::options::sync::{Enter, Report, SyncOptions};
 
 /// What a source takes beside four copies of its path, bytes: as asked for, looked at, and in a sentence.
 const SOURCE_COST: usize = 400;
@@ -151,12 +151,14 @@ impl Source {
     /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
     /// be used.
     pub fn open(mut spec: SourceSpec) -> Result<Source> {
-        let shape = shape_of(&spec.paths);
+        let (shape, count) = (shape_of(&spec.paths), spec.paths.len());
         let mut kept = spec.budget.charge(Keeps::Sources);
         kept.grow(spec.paths.iter().map(|path| SOURCE_COST + 4 * path.len()).sum())?;
         let Usable { named: usable, missing, directories, mut failures } = spec.usable_sources()?;
-        // A directory of a sync lands in the destination, whether that exists or not.
-        let has_directory = spec.sync.is_some() && usable.iter().any(Named::is_directory);
+        // A directory of a sync lands in the destination, whether that exists or not. One that is not entered
+        // is all that comes, and gets the destination's name as a file does.
+        let lands = |sync: &Arc<SyncOptions>| sync.directories == Enter::All || sync.names.is_some();
+        let has_directory = spec.sync.as_ref().is_some_and(lands) && usable.iter().any(Named::is_directory);
         let shape = match shape {
             SourceShape::Paths { count, .. } if has_directory => SourceShape::Paths { count, contents: true },
             shape => shape,
@@ -167,7 +169,7 @@ impl Source {
         if let Some(options) = &spec.sync {
             // In the listing, so that the receiver deletes nothing.
             walk.begin_with(std::mem::take(&mut failures));
-            walk.select(Selection::new(options, &top, &spec.budget)?);
+            walk.select(Selection::new(options, (&top, count), &spec.budget)?);
             walk.prunes = options.prune_empty;
             if options.deletes_missing {
                 walk.tell_missing(missing);

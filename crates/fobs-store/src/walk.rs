@@ -42,7 +42,7 @@ use named::NamedKind;
 use overlay::Overlay;
 
 pub(super) use super::select::Contents;
-pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, facts, opened, type_bits};
+pub(super) use entry::{CommonFacts, Entry, Kept, MaybeOrigin, Origin, Unopened, facts, opened, type_bits};
 pub(super) use followed::leads_out;
 pub(super) use following::Following;
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
@@ -112,8 +112,6 @@ pub(super) struct Walk {
     overlay: Option<Overlay>,
     /// The remaining sources, next first.
     named: std::vec::IntoIter<Named>,
-    /// The source directory's path in the request.
-    top: Vec<u8>,
     /// The source directory, while it is walked.
     root: Option<Arc<OwnedFd>>,
     /// Length of the prefix of [`Level::path`] before the path below `root`.
@@ -133,7 +131,7 @@ impl Walk {
     ) -> Walk {
         let base = Arc::new(base);
         Walk {
-            overlay: Overlay::of(&base, named.iter().map(Named::paths).collect()),
+            overlay: Overlay::of(&base, named.iter().map(Named::place).collect()),
             base,
             opening: Opening::AtOnce,
             prunes: false,
@@ -145,7 +143,6 @@ impl Walk {
             origins: Origins::Dropped,
             failures: VecDeque::new(),
             missing: None,
-            top: Vec::new(),
             broken: None,
             budget: budget.clone(),
             file_system: 0,
@@ -238,9 +235,13 @@ impl Walk {
                     self.file_system = stat.st_dev;
                 }
                 let all = self.collector.preserve.file_systems == FileSystems::All;
-                let is_selected = self.select_in(&path, &directory);
-                let is_entered = is_selected && (all || stat.st_dev == self.file_system);
-                let listed = self.selection.as_ref().map_or(Contents::Seen, |it| it.contents(&path));
+                let selected = self.select_in(&path, &directory);
+                let is_other = !all && stat.st_dev != self.file_system;
+                let (contents, is_entered) = match selected {
+                    Ok(_) if is_other => (Contents::Unseen, false),
+                    Ok(listed) => (listed, true),
+                    Err(without) => (without, false),
+                };
                 let (meta, owner) = (self.collector.meta(&stat), owner_in(&attributes));
                 self.levels.push(Level {
                     path: path.clone(),
@@ -249,7 +250,7 @@ impl Walk {
                     attributes,
                     reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
-                    contents: if is_entered { listed } else { Contents::Unseen },
+                    contents,
                     kept: self.budget.charge(Keeps::Subdirectories),
                     id: (stat.st_dev, stat.st_ino),
                     reached,
@@ -260,23 +261,30 @@ impl Walk {
         }
     }
 
-    /// Reads a directory's filter files; whether its entries are looked at. They are not where one of the
-    /// files cannot be used: what it leaves out is not known.
-    fn select_in(&mut self, path: &[u8], directory: &Dir) -> bool {
-        let Some(selection) = &mut self.selection else { return true };
+    /// Reads a directory's filter files: how its entries are listed, or why none is looked at. Where one of the
+    /// files cannot be used, it is not known what that leaves out.
+    fn select_in(&mut self, path: &[u8], directory: &Dir) -> Result<Contents, Contents> {
+        let Some(selection) = &mut self.selection else { return Ok(Contents::Seen) };
         let followed = |name: &[u8]| match &self.following {
             Some(following) => self.base.open(&following.place(&path::join(path, name)), READ),
             None => Err(Errno::LOOP),
         };
         let why = selection.enter(path, directory.fd(), &followed);
-        let is_known = why.is_empty();
+        if why.is_empty() {
+            return if selection.enters(path) {
+                Ok(selection.contents(path))
+            } else {
+                Err(Contents::NotMeant)
+            };
+        }
         self.failures.extend(why.into_iter().map(|message| FileError { path: path.to_vec(), message }));
-        is_known && selection.enters(path)
+        Err(Contents::Unseen)
     }
 
     /// What is kept of a directory that an earlier source has, too: that one's.
     fn of_first(&self, path: &[u8], (stat, kept, directory): Entered) -> Entered {
-        let first = self.overlay.as_ref().and_then(|overlay| overlay.first_directory(path));
+        let selection = self.selection.as_ref();
+        let first = self.overlay.as_ref().and_then(|overlay| overlay.first_directory(path, selection));
         let seen = first.and_then(|first| {
             let found = self.collector.seen(open_handle(&first), &fs::fstat(&first).ok()?).ok()?;
             Some((found, self.collector.attributes(open_handle(&first), &found)))
@@ -293,6 +301,7 @@ impl Walk {
 
     /// Begins with the next source; whether another one's entry counts in its place.
     fn is_of_another_source(&mut self, named: &Named, kind: NameKind) -> bool {
+        self.selection.iter_mut().for_each(|it| it.begin(named.index, &named.path));
         let Some(overlay) = &mut self.overlay else { return false };
         overlay.begin_next();
         kind == NameKind::Other && overlay.hides(&named.name, self.selection.as_ref())
@@ -305,7 +314,7 @@ impl Walk {
 
     /// Whether a link of this path stands for the directory that it leads to.
     fn is_led_through(&self, path: &[u8]) -> bool {
-        let is_above = self.selection.as_ref().is_some_and(|selection| selection.is_above_names(path));
+        let is_above = self.selection.as_ref().is_some_and(|selection| selection.leads_to_names(path));
         is_above || self.following.as_ref().is_some_and(Following::is_asked)
     }
 

@@ -46,7 +46,7 @@ pub struct SyncWords {
     pub from0: bool,
     pub files_from: Option<PathBuf>,
     /// `-R`
-    pub relative: bool,
+    pub relative: Option<bool>,
     /// Whether a shell's words are made of far sources, where the line says so.
     pub old_args: Option<bool>,
     pub rules: Vec<(RuleOption, OsString)>,
@@ -118,7 +118,7 @@ impl Default for SyncWords {
             chmod: Vec::new(),
             from0: false,
             files_from: None,
-            relative: false,
+            relative: None,
             old_args: None,
             rules: Vec::new(),
             itemize: 0,

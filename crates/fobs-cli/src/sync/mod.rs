@@ -5,9 +5,11 @@ pub mod exit;
 mod figures;
 mod format;
 mod log;
+mod name_list;
 mod names;
 mod names_there;
 mod old_args;
+mod one_source;
 mod options;
 mod order;
 mod output;
@@ -18,6 +20,7 @@ mod wording;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fobs::options::flag::CommandName;
@@ -126,7 +129,7 @@ impl Sync {
 
 fn resolved(args: &SyncArgs) -> Result<Sync> {
     resolve::refuse_mistyped(&args.paths)?;
-    let (mut sync, below) = options::resolve(args)?;
+    let (mut sync, places) = options::resolve(args)?;
     let (words, mut destination) = ends(args)?;
     let words = &*old_args::divided(args, words)?;
     let mut sources = sources_of(words)?;
@@ -139,11 +142,13 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
     if sources.iter().chain([&destination]).any(|place| *place == Location::Stdio) {
         return Err(usage("'-' cannot be brought up to date: name files or directories"));
     }
-    if args.chosen.sync.relative && sync.names.is_none() {
-        sync.names = relative::names(&mut sources, words)?;
+    if args.chosen.sync.relative == Some(true) && sync.names.is_none() {
+        relative::names(&mut sources, words, &mut sync)?;
     }
-    if sync.names.is_some() {
-        sources.iter_mut().for_each(|source| contents(source, &below));
+    if args.chosen.sync.relative == Some(false) && args.chosen.sync.files_from.is_some() {
+        sources = sources.iter().flat_map(|source| places.iter().map(|path| below(source, path))).collect();
+    } else if sync.names.is_some() {
+        sources = sources_with_names(sources, &places);
     }
     if let Some(charsets) = &args.chosen.sync.charsets {
         charset::names_there(charsets, &mut sync, sources.iter_mut().chain([&mut destination]))?;
@@ -169,6 +174,7 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
             with_shell(args, &mut options)?;
         }
     }
+    sync.source_is_file = one_source::is_file(args, &sources, &destination, &sync);
     Ok(Sync { sources, destination, options, sync })
 }
 
@@ -190,7 +196,6 @@ fn ends(args: &SyncArgs) -> Result<(&[OsString], Location)> {
 
 /// The sources; one that begins with a colon is on the host of the first, as in `rsync host:a :b here/`.
 fn sources_of(words: &[OsString]) -> Result<Vec<Location>> {
-    use std::os::unix::ffi::OsStrExt;
     let mut sources: Vec<Location> = Vec::new();
     for word in words {
         let source = match (sources.first(), word.as_bytes().strip_prefix(b":")) {
@@ -232,24 +237,28 @@ fn there_is_fake(args: &SyncArgs, sync: &SyncOptions, is_here: bool) -> bool {
     args.chosen.sync.there.fake_super.unwrap_or(is_here && sync.preserve.fake_super)
 }
 
-/// Names of `--files-from` are those below the source, or below a directory of it.
-fn contents(source: &mut Location, below: &[u8]) {
+/// Names are those below a source, or below these directories of it.
+fn sources_with_names(sources: Vec<Location>, places: &[Vec<u8>]) -> Vec<Location> {
+    let itself = [Vec::new()];
+    let places = if places.is_empty() { &itself } else { places };
+    let directory = |place: &Vec<u8>| if place.is_empty() { Vec::new() } else { [place, &b"/"[..]].concat() };
+    sources.iter().flat_map(|source| places.iter().map(|place| below(source, &directory(place)))).collect()
+}
+
+/// What lies below a source, by its path there; its contents, where that is empty.
+fn below(source: &Location, path: &[u8]) -> Location {
     use std::os::unix::ffi::OsStringExt;
-    let whole = |mut path: Vec<u8>| {
-        for more in [&b""[..], below] {
-            path.extend_from_slice(more);
-            if !path.ends_with(b"/") && !path.is_empty() {
-                path.push(b'/');
-            }
-        }
-        path
+    let joined = |source: &[u8]| match source {
+        b"" => [&b"./"[..], path].concat(),
+        [.., b'/'] => [source, path].concat(),
+        _ => [source, b"/", path].concat(),
     };
     match source {
-        Location::Local(path) => {
-            *path = OsString::from_vec(whole(std::mem::take(path).into_os_string().into_vec())).into();
+        Location::Local(top) => {
+            Location::Local(OsString::from_vec(joined(top.as_os_str().as_bytes())).into())
         }
-        Location::Remote(remote) => remote.path = whole(std::mem::take(&mut remote.path)),
-        Location::Stdio => {}
+        Location::Remote(remote) => Location::Remote(Remote { path: joined(&remote.path), ..remote.clone() }),
+        Location::Stdio => Location::Stdio,
     }
 }
 

@@ -13,6 +13,7 @@ use fobs::options::sync::{
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result, SyncEnd};
 
 use super::charset;
+use super::name_list::{Ending, NameList};
 use super::wording::{Wording, drops_devices, is_push};
 use crate::args::sync::SyncArgs;
 use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
@@ -21,11 +22,8 @@ use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
 const CVS: &str = "RCS SCCS CVS CVS.adm RCSLOG cvslog.* tags TAGS .make.state .nse_depinfo *~ #* .#* ,* _$* *$ \
                    *.old *.bak *.BAK *.orig *.rej .del-* *.a *.olb *.o *.obj *.so *.exe *.Z *.elc *.ln core .svn/ \
                    .git/ .hg/ .bzr/";
-/// Why a list cannot be taken.
-const ONE_PLACE: &str =
-    "--files-from names paths that begin behind different '/./': give a list for each place";
 /// The rule for files of names that CVS leaves out.
-const CVS_FILES: &[u8] = b":nw- .cvsignore";
+const CVS_FILES: &[u8] = b":C .cvsignore";
 /// Most characters of a refused name in a message.
 const NAME_SHOWN_MAX: usize = 200;
 /// Where updates wait that are delayed.
@@ -33,20 +31,19 @@ const DELAYED: &[u8] = b".~tmp~";
 /// Largest file of names or rules, bytes.
 const FILE_MAX: u64 = 256 << 20;
 
-/// Resolves the options of a sync; reads the files that they name. With them comes where below the source the
-/// names of `--files-from` lie.
+/// Resolves the options of a sync; reads the files that they name. With them come the places below the source
+/// in which the names of `--files-from` begin.
 ///
 /// # Errors
 /// `Usage` for options that are not built, do not go together or name files that cannot be read.
-pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
+pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<Vec<u8>>)> {
     if let Some(why) = &args.chosen.refused {
         return Err(usage(why.clone()));
     }
     let given = &args.chosen.sync;
     check(args)?;
     let listed = given.files_from.as_deref().map(|file| names_from(args, file)).transpose()?;
-    let (names, below) = listed.map_or((None, Vec::new()), |(names, below)| (Some(names), below));
-    let directories = entered(args, names.is_some());
+    let directories = entered(args, listed.is_some());
     let delete = deletion(given, directories)?;
     let backup = backup_suffix(given)?;
     let aside = given.choices.backup_dir.clone();
@@ -71,12 +68,11 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
     if drops_devices(args) {
         (preserve.devices, preserve.specials) = (false, false);
     }
-    let options = SyncOptions {
+    let mut options = SyncOptions {
         preserve: if lists { Preserve { modes: true, times: true, ..preserve } } else { preserve },
         dry_run: choices.dry_run || lists,
         directories,
         filter: filter.rules(),
-        names,
         rules: SyncRules {
             compare: compare(given),
             present: match (given.ignore_existing, given.update) {
@@ -102,7 +98,13 @@ pub fn resolve(args: &SyncArgs) -> Result<(SyncOptions, Vec<u8>)> {
         report: Wording::of(args, false).report(),
         ..choices
     };
-    Ok((options, below))
+    let places = listed.map_or_else(Vec::new, |list| places_of(list, given, &mut options));
+    Ok((options, places))
+}
+
+/// Where the names of a list begin; without `-R` each name is a source by itself.
+fn places_of(list: NameList<Vec<u8>>, given: &SyncWords, options: &mut SyncOptions) -> Vec<Vec<u8>> {
+    if given.relative == Some(false) { list.into_paths() } else { list.into_options(options) }
 }
 
 /// What is looked for under another name.
@@ -330,7 +332,7 @@ fn add_plain(filter: &mut Filter, rule: &[u8]) -> std::result::Result<(), Filter
 }
 
 /// The names in a file of `--files-from`: relative, without `.`, `..` and empty components.
-fn names_from(args: &SyncArgs, file: &Path) -> Result<(Vec<RelPath>, Vec<u8>)> {
+fn names_from(args: &SyncArgs, file: &Path) -> Result<NameList<Vec<u8>>> {
     let separator = separator(&args.chosen.sync);
     let text = match super::names_there::read(args, file.as_os_str(), FILE_MAX)? {
         Some(text) => text,
@@ -341,18 +343,12 @@ fn names_from(args: &SyncArgs, file: &Path) -> Result<(Vec<RelPath>, Vec<u8>)> {
         Separator::Nul => byte == 0,
     });
     let is_comment = |line: &[u8]| matches!(line, [b'#' | b';', ..]);
-    let mut below: Option<RelPath> = None;
-    let named = lines.filter(|line| !line.is_empty() && !is_comment(line)).map(|line| {
+    let mut list = NameList::new();
+    for line in lines.filter(|line| !line.is_empty() && !is_comment(line)) {
         let (above, rest) = halves(line);
-        let above = name(above)?;
-        match &below {
-            Some(other) if *other != above => return Err(usage(ONE_PLACE)),
-            _ => below = Some(above),
-        }
-        name(rest)
-    });
-    let names = named.collect::<Result<Vec<_>>>()?;
-    Ok((names, below.map_or_else(Vec::new, |below| below.as_bytes().to_vec())))
+        list.push(name(above)?.into_bytes(), name(rest)?, Ending::of(line));
+    }
+    Ok(list)
 }
 
 /// What lies before and behind the first `/./` of a name: the paths at the destination begin behind it.

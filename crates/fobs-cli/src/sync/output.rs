@@ -79,7 +79,7 @@ impl Lines {
             held: Held::default(),
             waiting: HashMap::new(),
             unsummed: HashMap::new(),
-            directories: (args.paths.len() > 2).then(HashSet::new),
+            directories: (args.paths.len() > 2 || args.chosen.sync.files_from.is_some()).then(HashSet::new),
             has_begun: false,
             first: Vec::new(),
             is_listed: false,

@@ -1,39 +1,34 @@
-//! `-R`: sources keep the whole path that was given. They become names below one directory, as `--files-from`
-//! has them: that before `/./`, or where the paths begin.
+//! `-R`: sources keep the whole path that was given. They become names below the directories before `/./`, or
+//! where the paths begin, as `--files-from` has them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use fobs::options::Location;
+use fobs::options::sync::SyncOptions;
 use fobs::{RelPath, Result};
 
+use super::name_list::{Ending, NameList};
 use super::usage;
 
-/// Where the paths of all sources begin, and the names below it; no names where one of them is all of it.
-/// `sources` become that one place; `words` are what they were given as.
+/// Turns sources into the directories where their paths begin, and the names below them; no names where one
+/// directory is all. `words` are what the sources were given as.
 ///
 /// # Errors
-/// `Usage` for paths that begin at several places, or that `..` leads out of theirs.
-pub fn names(sources: &mut Vec<Location>, words: &[OsString]) -> Result<Option<Vec<RelPath>>> {
-    let mut names = Vec::new();
-    let mut is_whole = false;
-    let mut beginning: Option<Location> = None;
+/// `Usage` for paths that `..` leads out of their directory.
+pub fn names(sources: &mut Vec<Location>, words: &[OsString], options: &mut SyncOptions) -> Result<()> {
+    let mut list = NameList::new();
     for (source, word) in sources.drain(..).zip(words) {
         let shown = word.to_string_lossy();
+        let ending = Ending::of(word.as_bytes());
         let (top, name) = split(source, &shown)?;
-        if *beginning.get_or_insert_with(|| top.clone()) != top {
-            return Err(usage(format!(
-                "-R with '{shown}' and others that begin elsewhere: run it once for each directory in which names \
-                 begin (/, this one, or what stands before /./)"
-            )));
-        }
-        match name {
-            Some(name) => names.push(name),
-            None => is_whole = true,
-        }
+        list.push(top, name.unwrap_or_default(), ending);
     }
-    sources.extend(beginning);
-    Ok((!is_whole).then_some(names))
+    match list.whole() {
+        Some(whole) => sources.push(whole.clone()),
+        None => *sources = list.into_options(options),
+    }
+    Ok(())
 }
 
 /// The directory before a source's name, and the name; none where the source is the directory.
@@ -87,42 +82,65 @@ mod tests {
     use super::*;
     use crate::location::parse;
 
-    fn named(paths: &[&str]) -> std::result::Result<(Vec<u8>, Option<Vec<String>>), String> {
+    type Split = (Vec<(String, Vec<String>)>, Vec<u32>);
+
+    /// The places with the names below each, and which names have a slash.
+    fn named(paths: &[&str]) -> std::result::Result<Split, String> {
         let words: Vec<OsString> = paths.iter().map(OsString::from).collect();
         let mut sources: Vec<Location> = words.iter().map(|path| parse(path).expect("a place")).collect();
-        let names = names(&mut sources, &words).map_err(|error| error.to_string())?;
-        let top = match sources.as_slice() {
-            [Location::Local(path)] => path.as_os_str().as_bytes().to_vec(),
-            [Location::Remote(remote)] => remote.path.clone(),
-            other => panic!("{other:?}"),
+        let mut options = SyncOptions::default();
+        names(&mut sources, &words, &mut options).map_err(|error| error.to_string())?;
+        let top = |source: &Location| match source {
+            Location::Local(path) => path.display().to_string(),
+            Location::Remote(remote) => format!("{}:{}", remote.host, remote.path.escape_ascii()),
+            Location::Stdio => "-".to_owned(),
         };
         let text = |name: RelPath| String::from_utf8(name.as_bytes().to_vec()).expect("text");
-        Ok((top, names.map(|names| names.into_iter().map(text).collect())))
+        let mut names = options.names.unwrap_or_default().into_iter().map(text);
+        let mut counts = options.names_of_each.iter();
+        let split = sources.iter().map(|source| {
+            let count = counts.next().map_or(usize::MAX, |count| *count as usize);
+            (top(source), names.by_ref().take(count).collect())
+        });
+        Ok((split.collect(), options.names_with_slash))
     }
 
     #[test]
     fn paths_are_kept_from_where_they_begin() {
-        for (paths, top, names) in [
-            (&["a/b/c"][..], "./", Some(&["a/b/c"][..])),
-            (&["a//b/", "./c"], "./", Some(&["a/b", "c"])),
-            (&["/etc/passwd", "/home"], "/", Some(&["etc/passwd", "home"])),
-            (&["/a/./b/c", "/a/./d/."], "/a/", Some(&["b/c", "d"])),
-            (&["h:/a/b"], "/", Some(&["a/b"])),
-            (&["h:a/b", "h:c"], "./", Some(&["a/b", "c"])),
-            (&["/a/./", "/a/./b"], "/a/", None),
-            (&["."], "./", None),
+        for (paths, places, with_slash) in [
+            (&["a/b/c"][..], &[("./", &["a/b/c"][..])][..], &[][..]),
+            (&["a//b/", "./c"], &[("./", &["a/b", "c"])], &[0]),
+            (&["/etc/passwd", "/home"], &[("/", &["etc/passwd", "home"])], &[]),
+            (&["/a/./b/c", "/a/./d/."], &[("/a/", &["b/c", "d"])], &[1]),
+            (&["h:/a/b"], &[("h:/", &["a/b"])], &[]),
+            (&["h:a/b", "h:c"], &[("h:./", &["a/b", "c"])], &[]),
+            (&["/a/./", "/a/./b"], &[("/a/", &["", "b"])], &[0]),
+            (&["."], &[("./", &[])], &[]),
+            (&["/a", "b", "c"], &[("/", &["a"]), ("./", &["b", "c"])], &[]),
+            (&["h:a/./x", "h:b/./y", "h:~/z"], &[("h:a/", &["x"]), ("h:b/", &["y"]), ("h:./", &["z"])], &[]),
+            // Of equal paths the first counts, so that places stay in their order.
+            (&["a/./x", "b/./y/", "a/./y"], &[("a/", &["x"]), ("b/", &["y"]), ("a/", &["y"])], &[1]),
         ] {
-            let expected = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-            assert_eq!(named(paths), Ok((top.as_bytes().to_vec(), expected)), "{paths:?}");
+            let place = |(top, names): &(&str, &[&str])| {
+                ((*top).to_owned(), names.iter().map(|name| (*name).to_owned()).collect())
+            };
+            let expected = (places.iter().map(place).collect(), with_slash.to_vec());
+            assert_eq!(named(paths), Ok(expected), "{paths:?}");
         }
-        for (paths, why) in [
-            (&["/a", "b"][..], "elsewhere"),
-            (&["a/../b"], "'..'"),
-            (&["h:/a/*.c"], "pattern"),
-            (&["h:a", "i:a"], "elsewhere"),
-        ] {
+        for (paths, why) in [(&["a/../b"][..], "'..'"), (&["h:/a/*.c"], "pattern")] {
             let said = named(paths).expect_err("it is refused");
             assert!(said.contains(why), "{paths:?}: {said}");
         }
+    }
+
+    #[test]
+    fn names_of_many_places_have_few_sources() {
+        let words: Vec<OsString> = (0..1000).map(|at| format!("p{}/./f{at}", at % 3).into()).collect();
+        let mut sources: Vec<Location> = words.iter().map(|path| parse(path).expect("a place")).collect();
+        let mut options = SyncOptions::default();
+        names(&mut sources, &words, &mut options).expect("good paths");
+        let total: u32 = options.names_of_each.iter().sum();
+        assert!(sources.len() == options.names_of_each.len() && sources.len() < 70, "{}", sources.len());
+        assert_eq!((total, options.names.expect("there are names").len()), (1000, 1000));
     }
 }

@@ -219,7 +219,7 @@ fn header(args: &SyncArgs, run: Run) -> &'static str {
 /// What stands before the paths of a push: the directory of its source.
 fn above(args: &SyncArgs, run: Run) -> Vec<u8> {
     let [source, _] = args.paths.as_slice() else { return Vec::new() };
-    if !run.is_push || args.chosen.sync.relative {
+    if !run.is_push || args.chosen.sync.relative == Some(true) {
         return Vec::new();
     }
     let source = source.as_bytes();

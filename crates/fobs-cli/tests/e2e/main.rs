@@ -59,6 +59,7 @@ mod sync_known;
 mod sync_lines;
 mod sync_links;
 mod sync_named;
+mod sync_names;
 mod sync_options;
 mod sync_places;
 mod sync_public;

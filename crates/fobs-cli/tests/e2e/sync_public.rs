@@ -361,6 +361,7 @@ pub const PUBLIC: &[&str] = &[
     "-a --no-D --no-l",
     "-a --devices --no-specials",
     "-8av",
+    "-aHS --partial-dir=.part --delay-updates --timeout=0 --delete-missing-args --ignore-missing-args",
 ];
 
 /// Lines with another end, each with its reason.

@@ -109,15 +109,6 @@ fn who_may_only_read_removes_nothing() {
     assert!(daemon.root.join("tree/file").exists());
 }
 
-#[test]
-fn sources_that_may_replace_each_other_are_not_removed() {
-    let case = Case::new("sources_that_may_replace_each_other_are_not_removed");
-    let mut command = case.fobs(super::net::Side::Client);
-    command.args(["sync", "-a", "--remove-source-files", "a/", "b/", "host:"]);
-    let done = case.run(&mut command).expect_code(1);
-    assert!(done.stderr.contains("would be lost"), "{}", done.stderr);
-}
-
 /// As in rsync: of equal paths the first source's counts, and a directory before anything else.
 #[test]
 fn of_sources_with_the_same_paths_the_first_counts() {

@@ -25,6 +25,10 @@ pub struct SyncOptions {
     /// What the other side alone does, at the client that asks it to.
     #[serde(skip)]
     pub there: OfTheOther,
+    /// Whether the client that pulls has seen that the one source is no directory: then it gets the name of
+    /// a destination that does not exist.
+    #[serde(skip)]
+    pub source_is_file: bool,
     /// Encodings of names, this host's and the other's, at the client (`--iconv`).
     #[serde(skip)]
     pub charsets: Option<String>,
@@ -37,6 +41,13 @@ pub struct SyncOptions {
     pub filter: FilterRules,
     /// The names to transfer, relative to the one source; all without.
     pub names: Option<Vec<RelPath>>,
+    /// Where names lie below several sources: how many of `names`, in their order, are those of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names_of_each: Vec<u32>,
+    /// Which of `names` are written with a slash at their end, by their place there, in order:
+    /// directories, of which the contents are meant too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names_with_slash: Vec<u32>,
     /// Which entries are sent.
     pub rules: SyncRules,
     /// What is deleted at the destination.
@@ -142,6 +153,8 @@ impl SyncOptions {
     pub fn sender_features(&self) -> Vec<(&'static str, &'static str)> {
         let needs = [
             (self.prune_empty, (SYNC2, "--prune-empty-dirs")),
+            (!self.names_of_each.is_empty(), (SYNC2, "names that begin in several directories")),
+            (!self.names_with_slash.is_empty(), (SYNC2, "names with a slash at their end")),
             (self.ignores_missing, (SYNC2, "--ignore-missing-args")),
             (self.deletes_missing, (SYNC2, "--delete-missing-args")),
             (self.preserve.follow != Follow::None, (SYNC2, "links that are followed")),

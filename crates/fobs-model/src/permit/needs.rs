@@ -1,13 +1,15 @@
 //! What a request needs, member by member: each struct is taken apart whole, so a new member does not compile
 //! until it is said here what it does.
 
+use std::collections::HashSet;
+
 use crate::direction::TransferDirection;
 use crate::message::files::FileRequest;
 use crate::message::{
     ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
 };
 use crate::options::PickedNames;
-use crate::options::sync::{Absent, BasisUse, Compare, Present, SyncOptions, SyncRules};
+use crate::options::sync::{Absent, BasisUse, Compare, Present, SYNC2, SyncOptions, SyncRules};
 use crate::rights::Action;
 
 /// Actions at paths.
@@ -110,7 +112,11 @@ impl<'r> Needs<'r> {
             needs.features.push((SYNC, "a sync"));
             match direction {
                 TransferDirection::Push => needs.sync_here(sync),
-                TransferDirection::Pull => needs.sync_there(sync),
+                TransferDirection::Pull => {
+                    let may_meet = may_meet(&open.paths, sync.remove_source_files);
+                    needs.feature_if(may_meet, SYNC2, "several sources with the same names");
+                    needs.sync_there(sync);
+                }
             }
         }
         needs
@@ -158,6 +164,7 @@ impl<'r> Needs<'r> {
             preserve: _,
             // It does not travel.
             there: _,
+            source_is_file: _,
             copy_as: _,
             charsets: _,
             // Which entries the client sends; the server's part of it is about deletion.
@@ -168,6 +175,8 @@ impl<'r> Needs<'r> {
             directories: _,
             filter: _,
             names: _,
+            names_of_each: _,
+            names_with_slash: _,
             // What the client shows of the server's decisions: of what is sent, where it may not look.
             report: _,
             // Names that are made, as all that comes; where, is judged as a path of its own.
@@ -261,11 +270,14 @@ impl<'r> Needs<'r> {
             only_delete: _,
             preserve,
             there: _,
+            source_is_file: _,
             copy_as: _,
             charsets: _,
             directories: _,
             filter: _,
             names: _,
+            names_of_each: _,
+            names_with_slash: _,
             report: _,
             make_path: _,
             delta: _,
@@ -367,6 +379,18 @@ impl<'r> Needs<'r> {
             PathRole::Destination => Needs::at(path, &[Action::Create]),
         }
     }
+}
+
+/// Whether sources have the same name in the transfer: those of earlier releases replaced each other. With
+/// `removes`, whether they may have the same in them.
+fn may_meet(paths: &[Vec<u8>], removes: bool) -> bool {
+    let name = |path: &Vec<u8>| match path.rsplit(|&byte| byte == b'/').next() {
+        None | Some(b"" | b"." | b"..") => None,
+        Some(name) => Some(name.to_vec()),
+    };
+    let mut names = HashSet::new();
+    let meet = |path: &Vec<u8>| name(path).map_or(removes, |name| !names.insert(name));
+    paths.len() > 1 && paths.iter().any(meet)
 }
 
 /// The directory in which a name lies; empty at the top.

@@ -136,9 +136,9 @@ impl SourceSpec {
         let recursive = self.recursive || self.sync.as_ref().is_some_and(|options| options.names.is_some());
         let ignores_missing = self.sync.as_ref().is_some_and(|options| options.may_miss());
         let is_named = !self.paths.is_empty();
-        for path in std::mem::take(&mut self.paths) {
+        for (index, path) in std::mem::take(&mut self.paths).into_iter().enumerate() {
             let name = name_in_transfer(&path);
-            match Named::look(&self.base, path.clone(), recursive, links) {
+            match Named::look(&self.base, (index, path.clone()), recursive, links) {
                 // As rsync.
                 Err((Unusable::NeedsRecursive, _)) if self.sync.is_some() => directories.push(path),
                 Ok(usable) => named.push(usable),

@@ -26,7 +26,11 @@ fn item(entry: &Entry, changes: Changes) -> Option<Item> {
     let (path, kind, target) = match entry {
         Entry::DirectoryEnd { path, .. } => (path, ItemKind::Directory, None),
         Entry::File { path, .. } | Entry::Found { path, .. } => (path, ItemKind::File, None),
-        Entry::Hardlink { path, first, .. } => (path, ItemKind::File, Some(first.clone())),
+        Entry::Hardlink { path, first, shared, .. } => {
+            // What leads there already is not said to.
+            let target = changes.is_significant().then(|| first.clone());
+            (path, ItemKind::of_type(shared.bits), target)
+        }
         Entry::Symlink { path, target, .. } => (path, ItemKind::Symlink, Some(target.clone())),
         Entry::Special { path, kind, .. } => (path, ItemKind::of_special(*kind), None),
         Entry::Directory { .. } | Entry::Missing { .. } | Entry::Failed(_) => return None,

@@ -1,6 +1,8 @@
 //! What about an entry changes, as bits on the wire (protocol 7.8) and as rsync's `--itemize-changes` writes
 //! it.
 
+use rustix::fs::FileType;
+
 use super::choice::Changes;
 use crate::record::SpecialKind;
 use fobs_model::options::sync::Report;
@@ -34,6 +36,17 @@ pub enum ItemKind {
 }
 
 impl ItemKind {
+    /// Of the bits of a type, as `stat` has them; of none that is known, a file.
+    pub fn of_type(bits: u32) -> ItemKind {
+        match FileType::from_raw_mode(bits) {
+            FileType::Directory => ItemKind::Directory,
+            FileType::Symlink => ItemKind::Symlink,
+            FileType::BlockDevice | FileType::CharacterDevice => ItemKind::Device,
+            FileType::Fifo | FileType::Socket => ItemKind::Special,
+            _ => ItemKind::File,
+        }
+    }
+
     /// Of a device, fifo or socket.
     pub fn of_special(kind: SpecialKind) -> ItemKind {
         if kind.is_device() { ItemKind::Device } else { ItemKind::Special }

@@ -12,7 +12,7 @@ use crate::identity::Identity;
 use crate::input::Input;
 use crate::looked::{Counted, Looked};
 use crate::record::Meta;
-use crate::walk::{Contents, Entry, Unopened, Walk};
+use crate::walk::{CommonFacts, Contents, Entry, Unopened, Walk};
 use fobs_filter::path::show;
 use fobs_model::error::Result;
 use fobs_model::event::FileError;
@@ -194,7 +194,7 @@ impl Lister {
             None => self.walk.next()?,
         };
         match &entry {
-            Entry::DirectoryEnd { path, contents: Contents::Unseen, .. }
+            Entry::DirectoryEnd { path, contents: Contents::Unseen | Contents::NotMeant, .. }
                 if self.form.parts == Parts::Failed =>
             {
                 let failure = FileError { path: path.clone(), message: older_receiver(path) };
@@ -230,8 +230,12 @@ fn row(entry: &Entry, form: ListingForm, collector: &Collector, looked: &Looked)
         Entry::Special { path, kind, device, meta, .. } => {
             (path, RowKind::Special { kind: *kind, device: *device }, *meta, None)
         }
-        Entry::Hardlink { path, first, .. } => {
-            (path, RowKind::Hardlink { first: first.clone() }, Meta::default(), None)
+        Entry::Hardlink { path, first, shared: CommonFacts { meta, bits, size }, .. } => {
+            // Type and size are for people.
+            let meta = Meta { mode: meta.mode | bits, ..*meta };
+            let identity = Identity { size: *size, mtime_s: 0, mtime_ns: 0, inode: 0 };
+            let identity = entry.origin().map_or(identity, |origin| origin.stamp.source);
+            (path, RowKind::Hardlink { first: first.clone() }, meta, Some(identity))
         }
         Entry::Found { path, meta, identity, .. } => (path, RowKind::File, *meta, Some(*identity)),
         Entry::File { path, meta, input, .. } => (path, RowKind::File, *meta, input.identity()),

@@ -47,7 +47,7 @@ impl Pruned {
     /// Whether a directory is left out in which nothing came.
     fn leaves_out(&self, contents: Contents) -> bool {
         match contents {
-            Contents::Seen => self.all,
+            Contents::Seen | Contents::NotMeant => self.all,
             Contents::Named => true,
             // What was not looked at is not known to be empty.
             Contents::Unseen => false,

@@ -399,7 +399,7 @@ impl Target {
             && same(there, leads_to)
             && !self.resent.has(there)
         {
-            return self.stays(row).into();
+            return Choice { decision: self.stays(row), changes: Changes::BASIS.by(Update::Hardlink) };
         }
         let is_new = if there.is_none() { Changes::NEW } else { Changes::default() };
         // As rsync: what has the name gets another time where times are not kept.

@@ -20,7 +20,7 @@ use fobs_model::options::Privileges;
 
 /// The walk over a directory.
 fn walk(directory: &Path) -> Walk {
-    let named = Named::look(&Base::Ambient, bytes(directory), true, NamedLinks::Followed)
+    let named = Named::look(&Base::Ambient, (0, bytes(directory)), true, NamedLinks::Followed)
         .map_err(|(_, failure)| failure);
     let collector = Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser));
     Walk::new(

@@ -73,6 +73,7 @@ pub(crate) enum Entry {
     Hardlink {
         path: Vec<u8>,
         first: Vec<u8>,
+        shared: CommonFacts,
         origin: MaybeOrigin,
     },
     /// A name that was asked for and does not exist, where the receiver is to delete it.
@@ -80,6 +81,23 @@ pub(crate) enum Entry {
         path: Vec<u8>,
     },
     Failed(FileError),
+}
+
+/// What is said of an entry by each of its names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommonFacts {
+    pub(crate) meta: Meta,
+    /// Those of its type.
+    pub(crate) bits: u32,
+    pub(crate) size: u64,
+}
+
+impl CommonFacts {
+    pub(super) fn of(stat: &fs::Stat, file_type: FileType, collector: &Collector) -> CommonFacts {
+        let is_sized = matches!(file_type, FileType::RegularFile | FileType::Symlink);
+        let size = if is_sized { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 };
+        CommonFacts { meta: collector.meta(stat), bits: file_type.as_raw_mode(), size }
+    }
 }
 
 impl Entry {
@@ -124,7 +142,8 @@ impl Entry {
                 (Meta { mtime_s: identity.mtime_s, ..*meta }, FILE, identity.size)
             }
             Entry::Special { meta, kind, .. } => (*meta, type_bits(*kind), 0),
-            Entry::Hardlink { .. } | Entry::Missing { .. } | Entry::Failed(_) => (Meta::default(), FILE, 0),
+            Entry::Hardlink { shared: CommonFacts { meta, bits, size }, .. } => (*meta, *bits, *size),
+            Entry::Missing { .. } | Entry::Failed(_) => (Meta::default(), FILE, 0),
         };
         facts(meta, bits, size, self.attributes(), unchanged)
     }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
 
-use super::entry::{Unopened, found, opened, special_kind};
+use super::entry::{CommonFacts, Unopened, found, opened, special_kind};
 use super::following::{AboveNames, Following};
 use super::search::Search;
 use super::{Entry, READ, failed};
@@ -95,7 +95,8 @@ impl Following {
         let place = Unopened::Followed(Box::new(self.clone()));
         let origin = search.origins.of(&stat, Some(&place));
         if let Some(first) = search.first_name(&stat, &path) {
-            return Some(Entry::Hardlink { path, first, origin });
+            let shared = CommonFacts::of(&stat, FileType::RegularFile, collector);
+            return Some(Entry::Hardlink { path, first, shared, origin });
         }
         let entry = if is_left_closed {
             let kept = collector.attributes(open_handle(&file), &stat);

@@ -16,7 +16,7 @@ pub(super) enum Reached {
     ThroughLinks,
 }
 
-/// Whether something that was named (`-R`, `--files-from`) lies below a path.
+/// Whether something that was named (`-R`, `--files-from`) lies below a path, or its contents are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AboveNames {
     Yes,
@@ -25,7 +25,7 @@ pub(super) enum AboveNames {
 
 impl AboveNames {
     pub(super) fn of(selection: Option<&Selection>, path: &[u8]) -> AboveNames {
-        let is_above = selection.is_some_and(|selection| selection.is_above_names(path));
+        let is_above = selection.is_some_and(|selection| selection.leads_to_names(path));
         if is_above { AboveNames::Yes } else { AboveNames::No }
     }
 }

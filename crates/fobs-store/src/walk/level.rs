@@ -1,5 +1,6 @@
 //! One directory of the walk: what each of its names becomes.
 
+use super::entry::CommonFacts;
 use super::following::Reached;
 use super::look::look;
 use super::search::Search;
@@ -82,8 +83,7 @@ impl Level {
         let leads_to_one = followed.as_ref().is_some_and(|(_, target)| target.is_directory());
         let is_directory = real == FileType::Directory || leads_to_one;
         let name_kind = if is_directory { NameKind::Directory } else { NameKind::Other };
-        let is_others = !is_directory && search.is_of_another_source(&path, selection.as_deref());
-        if is_others || selection.is_some_and(|selection| !selection.takes(&path, name_kind)) {
+        if !is_listed(&path, name_kind, search, selection) {
             return None;
         }
         if is_directory {
@@ -115,14 +115,41 @@ impl Level {
             Ok(stat) => stat,
             Err(errno) => return Some(lost(&path, errno)),
         };
-        if let Some(first) = search.first_name(&stat, &path) {
-            let origin = search.origins.of(&stat, later);
-            return Some(Entry::Hardlink { path, first, origin });
-        }
-        let entry = look(directory, name, path, file_type, later, search);
-        search.forget_failed(&entry, &stat);
-        Some(entry)
+        Some(first_or_further((directory, name), path, (&stat, file_type), later, search))
     }
+}
+
+/// The entry of a name whose file may have others.
+fn first_or_further(
+    (directory, name): (BorrowedFd<'_>, &[u8]),
+    path: Vec<u8>,
+    (stat, file_type): (&fs::Stat, FileType),
+    later: Option<&Unopened>,
+    search: &mut Search<'_>,
+) -> Entry {
+    if let Some(first) = search.first_name(stat, &path) {
+        let origin = search.origins.of(stat, later);
+        let shared = CommonFacts::of(stat, file_type, search.collector);
+        return Entry::Hardlink { path, first, shared, origin };
+    }
+    let entry = look(directory, name, path, file_type, later, search);
+    search.forget_failed(&entry, stat);
+    entry
+}
+
+/// Whether a name is listed. One of another source is found, and not listed here.
+fn is_listed(path: &[u8], kind: NameKind, search: &Search<'_>, selection: Option<&mut Selection>) -> bool {
+    let is_directory = kind == NameKind::Directory;
+    let is_others = !is_directory && search.is_of_another_source(path, selection.as_deref());
+    let Some(selection) = selection else { return !is_others };
+    if is_directory && selection.is_named_in_vain(path) {
+        search.passed_over.add_directory(path);
+    }
+    if is_others {
+        selection.find(path);
+        return false;
+    }
+    selection.takes(path, kind)
 }
 
 /// What a name of a directory is. Some file systems do not report it.

@@ -24,12 +24,12 @@ impl Walk {
                 return Some(Entry::Missing { path });
             }
         }
-        let path = self.selection.as_mut().and_then(|it| it.pop_missing())?;
+        let (top, path) = self.selection.as_mut().and_then(|it| it.pop_missing())?;
         if self.missing.is_none() {
             return Some(failed(&path, "read", Errno::NOENT));
         }
         // The walk does not find what it may not look at either.
-        match self.base.open(&path::join(&self.top, &path), LOOK) {
+        match self.base.open(&path::join(&top, &path), LOOK) {
             Err(Errno::NOENT) => Some(Entry::Missing { path }),
             Ok(_) => Some(failed(&path, "read", Errno::NOENT)),
             Err(errno) => Some(failed(&path, "look for", errno)),

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
 
-use super::entry::{found, not_regular};
+use super::entry::{CommonFacts, found, not_regular};
 use super::following::Following;
 use super::look::look;
+use super::overlay::Place;
 use super::{Entry, Opening, READ, READ_DIRECTORY, Unopened, Walk, opened};
 use crate::at;
 use crate::attributes::open_handle;
@@ -26,6 +27,8 @@ use fobs_model::shape::SourceShape;
 pub(crate) struct Named {
     /// Its path in the request.
     pub(super) path: Vec<u8>,
+    /// Its number there.
+    pub(super) index: usize,
     /// Its name in the transfer; empty for a directory's contents.
     pub(super) name: Vec<u8>,
     pub(super) kind: NamedKind,
@@ -63,7 +66,7 @@ pub(crate) enum Unusable {
 impl Walk {
     /// The next source: a file, or a directory to walk.
     pub(super) fn next_named(&mut self, named: Named) -> Entry {
-        let Named { path, name, kind } = named;
+        let Named { path, name, kind, index: _ } = named;
         let failed = |errno| {
             let message = sentence("read", &path, errno);
             Entry::Failed(FileError { path: name_for_messages(&path), message })
@@ -87,7 +90,8 @@ impl Walk {
             let place = Unopened::Named(self.base.clone(), path);
             let origin = self.origins.of(&stat, Some(&place));
             if let Some(first) = self.search().first_name(&stat, &name) {
-                return Entry::Hardlink { path: name, first, origin };
+                let shared = CommonFacts::of(&stat, FileType::RegularFile, &self.collector);
+                return Entry::Hardlink { path: name, first, shared, origin };
             }
             let entry = match self.opening {
                 Opening::AtOnce => opened(name, file, &self.collector),
@@ -105,7 +109,6 @@ impl Walk {
                 self.root = Some(Arc::new(root));
                 self.following =
                     Some(Following::below(self.collector.preserve.follow, &self.base, &path, &name));
-                self.top = path;
                 self.enter(name)
             }
             Err(errno) => failed(errno),
@@ -124,7 +127,7 @@ impl Named {
     /// Checks a source without opening a fifo or device, and that it can be read.
     pub(crate) fn look(
         base: &Base,
-        path: Vec<u8>,
+        (index, path): (usize, Vec<u8>),
         recursive: bool,
         links: NamedLinks,
     ) -> Result<Named, (Unusable, FileError)> {
@@ -145,7 +148,7 @@ impl Named {
             fail(why, sentence("read", &path, errno))
         };
         if links == NamedLinks::Themselves && is_link(base, &path) && path::check(&name).is_ok() {
-            return Ok(Named { name, path, kind: NamedKind::Link });
+            return Ok(Named { name, path, index, kind: NamedKind::Link });
         }
         let stat = match base.open(&path, OFlags::PATH).and_then(|file| fs::fstat(&file)) {
             Ok(stat) => stat,
@@ -160,7 +163,7 @@ impl Named {
             }
             // Of a sync, which lists it; it is not opened.
             _ if links == NamedLinks::Themselves && path::check(&name).is_ok() => {
-                return Ok(Named { name, path, kind: NamedKind::Link });
+                return Ok(Named { name, path, index, kind: NamedKind::Link });
             }
             _ => return fail(Unusable::Other, not_regular(&path)),
         };
@@ -172,12 +175,12 @@ impl Named {
             // Only its length can be wrong, which the kernel excludes; but the name comes from a client.
             return fail(Unusable::Other, format!("cannot read '{}': its name is too long", show(&path)));
         }
-        Ok(Named { name, path, kind })
+        Ok(Named { name, path, index, kind })
     }
 
-    /// Its path in the request, and its name.
-    pub(super) fn paths(&self) -> (Vec<u8>, Vec<u8>) {
-        (self.path.clone(), self.name.clone())
+    /// Where it is, for a look at what it has in common with others.
+    pub(super) fn place(&self) -> Place {
+        Place::new(&self.path, self.index, &self.name)
     }
 
     pub(crate) fn is_directory(&self) -> bool {

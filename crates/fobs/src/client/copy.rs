@@ -164,7 +164,7 @@ fn copy_once(
                 } else {
                     paths
                 };
-                distinct(&paths)?;
+                distinct(&paths, options)?;
                 course.expanded = Some(paths.clone());
                 become_one(account.as_ref())
                     .inspect_err(|error| tell_abort(&client.channel.writer, error))?;

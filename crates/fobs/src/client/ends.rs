@@ -8,9 +8,7 @@ use crate::session::{preserved, sender_config, sending_of, time_until};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::{Location, Privileges, Remote, TransferOptions};
-use fobs_store::{
-    Base, EarlierFiles, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path,
-};
+use fobs_store::{Base, EarlierFiles, Sink, Source, SourceSpec, TransferId, same_name, show_path};
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {
@@ -18,32 +16,12 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
         return Err(usage("the deadline has passed already; give one that is still to come"));
     }
     sender_options(options)?;
-    if options.sync.as_ref().is_some_and(|sync| sync.remove_source_files) {
-        removable(sources)?;
-    }
     match destination {
         Location::Remote(_) => match local_sources(sources)? {
             LocalSources::Stdin => Ok(()),
-            LocalSources::Paths(paths) => distinct(&paths),
+            LocalSources::Paths(paths) => distinct(&paths, options),
         },
-        Location::Local(_) | Location::Stdio => distinct(&remote_sources(sources)?.1),
-    }
-}
-
-/// Refuses to remove sources of which one may replace another: its content would be lost.
-fn removable(sources: &[Location]) -> Result<()> {
-    let is_contents = |source: &Location| match source {
-        Location::Local(path) => means_contents(path.as_os_str().as_bytes()),
-        Location::Remote(remote) => means_contents(&remote.path),
-        Location::Stdio => false,
-    };
-    if sources.len() > 1 && sources.iter().any(is_contents) {
-        Err(usage(
-            "--remove-source-files with several sources of which one is 'DIR/': of two files with one path one would \
-         be lost; sync them one by one, or without the slash",
-        ))
-    } else {
-        Ok(())
+        Location::Local(_) | Location::Stdio => distinct(&remote_sources(sources)?.1, options),
     }
 }
 
@@ -55,7 +33,7 @@ pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
 
 /// Opens paths of this host, for an attempt.
 pub(crate) fn make_source(paths: &[Vec<u8>], options: &TransferOptions) -> Result<Source> {
-    distinct(paths)?;
+    distinct(paths, options)?;
     open_source(LocalSources::Paths(paths.to_vec()), options)
 }
 
@@ -67,12 +45,15 @@ pub(crate) fn make_sink(
     options: &TransferOptions,
     id: TransferId,
 ) -> Result<Sink> {
-    distinct(paths)?;
+    distinct(paths, options)?;
     open_sink(paths, &Location::Local(destination.to_path_buf()), remote, options, id)
 }
 
-/// Refuses sources of which the later would replace the earlier.
-pub(super) fn distinct(paths: &[Vec<u8>]) -> Result<()> {
+/// Refuses sources of which the later would replace the earlier. Of those of a sync the first counts.
+pub(super) fn distinct(paths: &[Vec<u8>], options: &TransferOptions) -> Result<()> {
+    if options.sync.is_some() {
+        return Ok(());
+    }
     let Some((first, second)) = same_name(paths) else { return Ok(()) };
     Err(usage(&format!(
         "'{}' and '{}' would get the same name at the destination, and the second replace the first: copy them \

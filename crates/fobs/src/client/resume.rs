@@ -7,7 +7,7 @@ use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::Event;
 use fobs_model::message::{Resuming, SURVEY};
-use fobs_model::options::sync::Enter;
+use fobs_model::options::sync::{Enter, SyncOptions};
 use fobs_model::options::{Location, Privileges, Remote, Terms, TransferOptions};
 use fobs_store::{Base, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
 use std::os::unix::ffi::OsStrExt;
@@ -39,6 +39,12 @@ fn is_file(destination: &Location) -> bool {
     matches!(destination, Location::Local(path) if path.metadata().is_ok_and(|there| !there.is_dir()))
 }
 
+/// Whether one source may be a directory that lands in the destination; one that is not entered is all that
+/// comes, and gets the destination's name as a file does.
+fn lands_inside(sync: &SyncOptions) -> bool {
+    sync.directories == Enter::All || sync.names.is_some()
+}
+
 /// Opens the destination on this host, before any connection: what is there decides what is asked for.
 pub(super) fn open_sink(
     paths: &[Vec<u8>],
@@ -50,7 +56,8 @@ pub(super) fn open_sink(
     let shape = match (shape_of(paths), &options.sync) {
         // Whether the one source is a directory is not known yet.
         (SourceShape::Paths { count, contents }, Some(sync))
-            if sync.enters() && (count > 1 || contents || !is_file(destination)) =>
+            if lands_inside(sync)
+                && (count > 1 || contents || !sync.source_is_file && !is_file(destination)) =>
         {
             SourceShape::Paths { count, contents: true }
         }

@@ -19,8 +19,8 @@ pub const CHOOSING: &[Row] = &[
     Row::switch("recursive", |it, on| it.sync.recursion = if on { Recursion::On } else { Recursion::Off })
         .help("Recurse into directories")
         .on(&[RSYNC.letter('r')]),
-    Row::switch("relative", |it, on| it.sync.relative = on)
-        .help("Keep the whole paths of the sources, or what follows /./ in them")
+    Row::switch("relative", |it, on| it.sync.relative = Some(on))
+        .help("Keep the whole paths of the sources, or what follows /./ in them; --files-from does so by itself")
         .on(&[RSYNC.letter('R')]),
     Row::switch("old-args", |it, on| it.sync.old_args = Some(on))
         .help("Read paths on another host as a shell there would: quotes, and several sources in one")

@@ -50,7 +50,8 @@ impl Target {
     fn narrow(&mut self, row: &Row, before: &Stat) -> Option<Inode> {
         // A sender of an earlier release does not say.
         let top_stays = row.path.is_empty() && self.options.leaves_top();
-        if !self.options.preserve.modes || row.meta == Meta::default() || top_stays {
+        let stays = top_stays || self.implied.has(&row.path);
+        if !self.options.preserve.modes || row.meta == Meta::default() || stays {
             return None;
         }
         let mode = before.st_mode & MODE_BITS;

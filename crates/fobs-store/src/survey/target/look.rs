@@ -138,16 +138,29 @@ impl Target {
 
 impl Target {
     /// Why no directory of this path replaces what is none.
-    pub(super) fn keeps_way(&self, path: &[u8]) -> Option<String> {
+    pub(super) fn keeps_way(&mut self, path: &[u8]) -> Option<String> {
         if self.implied.has(path) {
             return Some(not_followed(path));
         }
         // As rsync: the destination itself is no entry of a tree that makes way for another.
         let is_destination = self.view.as_ref().is_some_and(|view| view.is_named(path));
-        is_destination.then(|| {
+        (is_destination && !self.is_dangling(path)).then(|| {
             let path = show(path);
             format!("cannot replace the destination by the directory '{path}': it is no directory; name another path")
         })
+    }
+
+    /// Whether a path is a link that leads to nothing, which is no destination yet.
+    fn is_dangling(&mut self, path: &[u8]) -> bool {
+        let Some(view) = &mut self.view else { return false };
+        let place = view.place(path).into_owned();
+        let found = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
+            let directory = view.hold(parent)?;
+            let leads_to =
+                open_beneath(&*directory, name.as_bytes(), OFlags::PATH, Mode::empty(), Links::Inside);
+            Ok((kind(&at::stat(&*directory, name)?), leads_to.err()))
+        });
+        found == Ok((FileType::Symlink, Some(Errno::NOENT)))
     }
 }
 
