@@ -261,8 +261,8 @@ impl Walk {
         }
     }
 
-    /// Reads a directory's filter files: how its entries are listed, or why none is looked at. Where one of the
-    /// files cannot be used, it is not known what that leaves out.
+    /// Reads a directory's filter files: how its entries are listed, or why none is looked at. Where one of
+    /// the files cannot be used, it is not known what that leaves out.
     fn select_in(&mut self, path: &[u8], directory: &Dir) -> Result<Contents, Contents> {
         let Some(selection) = &mut self.selection else { return Ok(Contents::Seen) };
         let followed = |name: &[u8]| match &self.following {

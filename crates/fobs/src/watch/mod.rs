@@ -176,7 +176,6 @@ impl Watch {
             transport: "tcp".to_owned(),
             cipher: String::new(),
             cc: tool,
-            ..Head::default()
         };
         let end = End::Done { bytes, seconds, packet_size: 0, deadline_margin_s: None };
         Ok(Trace { head, journal: self.journal, end })
