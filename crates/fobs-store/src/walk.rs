@@ -25,7 +25,7 @@ use super::attributes::{Collector, FileSystems, HardLinks, SymbolicLinks, Unkept
 use super::beneath::{Base, Links, kind};
 use super::charset::in_transfer;
 use super::own::is_own;
-use super::record::{Device, Meta};
+use super::record::Meta;
 use super::select::Selection;
 use super::stamp::Stamp;
 use entry::{failed, lost, no_attributes, not_regular, owner_in, special_kind};

@@ -1,8 +1,10 @@
 //! `fobs sync --link-dest`: what is linked, what is sent, and where the directory may be.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::case::Case;
 use super::daemon::{Daemon, Key, Spec};
@@ -173,6 +175,38 @@ fn further_names_follow_a_file_that_is_sent_again() {
         let target = route.target_path("tree");
         let inodes = ["a", "b", "z"].map(|name| inode(&target.join(name)));
         assert!(inodes.iter().all(|one| *one == inodes[0]), "{inodes:?}");
+    }
+}
+
+#[test]
+fn a_followed_link_stands_for_a_fifo_or_device_too() {
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new("a_followed_link_stands_for_a_fifo_or_device_too");
+        let route = Route::open(&case, Carrier::Ssh, direction);
+        let source = route.source_path("tree");
+        write(&source.join("in/file"), "f");
+        let make = |name: &str, kind, device| {
+            mknodat(CWD, source.join(name), kind, Mode::from_raw_mode(0o640), device).expect("as root");
+        };
+        make("in/fifo", FileType::Fifo, 0);
+        make("in/null", FileType::CharacterDevice, makedev(1, 3));
+        for (link, target) in [("one", "in/fifo"), ("two", "in/fifo"), ("device", "in/null")] {
+            symlink(target, source.join(link)).expect("a fresh link");
+        }
+        for (options, target) in [("-aL", "plain"), ("-aHL", "linked"), ("-rlptL", "without")] {
+            let mut command = route.sync(&[options.to_owned()]);
+            case.run(command.arg(route.source("tree/")).arg(route.target(target))).expect_success();
+        }
+        for target in ["plain", "linked"] {
+            let at = |name: &str| route.target_path(target).join(name);
+            let kind = |name: &str| fs::symlink_metadata(at(name)).expect(name).file_type();
+            assert!(kind("one").is_fifo() && kind("two").is_fifo() && kind("device").is_char_device());
+            assert_eq!(fs::metadata(at("device")).expect("it is there").rdev(), makedev(1, 3));
+            assert_eq!(fs::metadata(at("one")).expect("it is there").mode() & 0o777, 0o640);
+            assert_ne!(inode(&at("one")), inode(&at("in/fifo")), "{target}: it has one name at the source");
+        }
+        let without = route.target_path("without");
+        assert!(without.join("in/file").exists() && fs::symlink_metadata(without.join("one")).is_err());
     }
 }
 

@@ -260,6 +260,15 @@ pub(super) fn special_kind(file_type: FileType) -> Option<SpecialKind> {
     }
 }
 
+/// The numbers of a device; none of what is none.
+pub(super) fn device_of(kind: SpecialKind, stat: &fs::Stat) -> Device {
+    if kind.is_device() {
+        Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) }
+    } else {
+        Device::default()
+    }
+}
+
 pub(super) fn read_link(
     directory: BorrowedFd<'_>,
     name: &[u8],

@@ -1,18 +1,21 @@
 //! Symbolic links that stand for what they lead to (`-L`, `-k`, `--copy-unsafe-links`).
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
 
-use super::entry::{CommonFacts, Unopened, found, opened, special_kind};
+use super::entry::{
+    CommonFacts, Unopened, device_of, found, no_attributes, not_regular, opened, special_kind,
+};
 use super::following::{AboveNames, Following};
 use super::search::Search;
 use super::{Entry, READ, failed};
 use crate::at;
-use crate::attributes::open_handle;
+use crate::attributes::{Handle, open_handle};
 use crate::beneath::kind;
 use crate::select::Selection;
+use fobs_model::event::FileError;
 use fobs_model::name::Component;
 use fobs_model::options::Follow;
 
@@ -83,9 +86,8 @@ impl Following {
         };
         if kind(&stat) != FileType::RegularFile {
             let preserve = &search.collector.preserve;
-            let is_kept = special_kind(kind(&stat)).is_some_and(|kind| preserve.keeps(kind));
-            // A device at the end of a link is none of the tree.
-            return is_kept.then(|| failed(&path, "copy the device or fifo behind", Errno::OPNOTSUPP));
+            let is_told = |kind| search.lists_all || preserve.keeps(kind);
+            return special_kind(kind(&stat)).is_some_and(is_told).then(|| self.special(path, search));
         }
         let collector = search.collector;
         let file = match self.base.open(&self.place(&path), READ) {
@@ -106,6 +108,36 @@ impl Following {
         };
         search.forget_failed(&entry, &stat);
         Some(entry)
+    }
+}
+
+impl Following {
+    /// The entry for a link to a device, fifo or socket: it stands for that, as in rsync.
+    fn special(&self, path: Vec<u8>, search: &mut Search<'_>) -> Entry {
+        let held = self.base.open(&self.place(&path), OFlags::PATH);
+        let (held, stat) = match held.and_then(|held| Ok((fs::fstat(&held)?, held))) {
+            Ok((stat, held)) => (held, stat),
+            Err(errno) => return failed(&path, "follow", errno),
+        };
+        let Some(special) = special_kind(kind(&stat)) else {
+            return Entry::Failed(FileError { message: not_regular(&path), path });
+        };
+        let collector = search.collector;
+        let place = Unopened::Followed(Box::new(self.clone()));
+        let origin = search.origins.of(&stat, Some(&place));
+        if let Some(first) = search.first_name(&stat, &path) {
+            let shared = CommonFacts::of(&stat, kind(&stat), collector);
+            return Entry::Hardlink { path, first, shared, origin };
+        }
+        let entry = match collector.attributes(Handle::Held(held.as_fd()), &stat) {
+            Ok(attributes) => {
+                let (meta, device) = (collector.meta(&stat), device_of(special, &stat));
+                Entry::Special { path, kind: special, device, meta, attributes, origin }
+            }
+            Err(errno) => no_attributes(&path, errno),
+        };
+        search.forget_failed(&entry, &stat);
+        entry
     }
 }
 

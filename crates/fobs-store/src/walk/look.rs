@@ -1,7 +1,8 @@
 //! What a name of a directory becomes that is no directory itself.
 
 use super::entry::{
-    Unopened, found, lost, no_attributes, not_regular, opened, read_link, read_noted_link, special_kind,
+    Unopened, device_of, found, lost, no_attributes, not_regular, opened, read_link, read_noted_link,
+    special_kind,
 };
 use super::search::Search;
 use super::*;
@@ -62,11 +63,7 @@ pub(super) fn look(
             Err(errno) => lost(&path, errno),
         },
         (_, Some(kind)) if search.lists_all || collector.preserve.keeps(kind) => {
-            let device = if kind.is_device() {
-                Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) }
-            } else {
-                Device::default()
-            };
+            let device = device_of(kind, &stat);
             Entry::Special { path, kind, device, meta, attributes, origin }
         }
         // It was replaced since its name was read.
