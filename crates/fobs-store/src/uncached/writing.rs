@@ -13,6 +13,9 @@ use crate::{faults, recorder};
 
 /// Smallest write that passes the cache, bytes: each waits for the device.
 const WRITE_MIN: usize = 1 << 20;
+/// Least multiple of places and lengths, bytes: a page that is written both ways would have to leave the
+/// cache each time.
+const PAGE: usize = 4096;
 /// A file's second descriptor, past the page cache.
 #[derive(Debug)]
 pub(crate) struct Uncached {
@@ -29,7 +32,7 @@ impl Uncached {
         let (memory, place) = at::direct_alignment(file)?;
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = at::reopen(file, flags).ok()?;
-        Some(Uncached { file, memory, place, ways: ways.clone() })
+        Some(Uncached { file, memory, place: place.max(PAGE), ways: ways.clone() })
     }
 
     /// Writes `data` at `offset` the faster way; `rest` writes what is to go through the cache.
