@@ -71,7 +71,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Of a sync of so many sources with these options.
+    /// Of a sync with these options and this number of sources.
     ///
     /// # Errors
     /// Names that are not those of these sources; rules or names that the budget has no room for.

@@ -33,7 +33,7 @@ pub fn complete(it: &Standing, human: Human, took: Duration) -> String {
     format!("{} (xfr#{files}, {word}-chk={left}/{all})", line(it, human, took.as_secs_f64()))
 }
 
-/// A line in a terminal of so many columns: rsync's own breaks in a narrow one, and each begins another.
+/// A line within the columns of a terminal: rsync's own breaks in a narrow one, and each begins another.
 pub fn fitted(line: &str, columns: Option<usize>) -> String {
     let Some(columns) = columns.filter(|columns| line.trim_start_matches('\r').trim_end().len() > *columns)
     else {

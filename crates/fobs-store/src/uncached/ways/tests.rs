@@ -31,7 +31,7 @@ impl Device {
     }
 }
 
-/// The time that so many writes take, s, and how many of them pass the cache.
+/// The time for this number of writes, s, and how many of them pass the cache.
 fn play(mut device: Device, writes: u32, choose: &mut dyn FnMut() -> Option<Way>) -> (f64, u32) {
     let ways = Ways::new(false);
     let mut past = 0;
