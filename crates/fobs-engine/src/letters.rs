@@ -70,14 +70,6 @@ pub(super) enum ToReceiver {
     Control(ControlEvent),
 }
 
-/// To the writer.
-pub(super) enum ToWriter {
-    /// Verify and, in its turn, store.
-    Chunk { chunk: ChunkId, buffer: PageBuffer, len: usize },
-    /// Everything is stored: finish.
-    Finish,
-}
-
 /// An event of the control channel.
 #[derive(Debug)]
 pub(super) enum ControlEvent {

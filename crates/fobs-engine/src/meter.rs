@@ -34,6 +34,8 @@ pub(super) struct WorkMeter {
     clock: Clock,
     cpu: OnceLock<CpuMeter>,
     last_cpu: (AtomicU64, AtomicU64),
+    /// Time on a CPU of those who worked for the thread while it waited for them.
+    helped_us: AtomicU64,
     active_us: AtomicU64,
     /// When the present work began, or [`IDLE`].
     since_us: AtomicU64,
@@ -53,6 +55,7 @@ impl WorkMeter {
             clock,
             cpu: OnceLock::new(),
             last_cpu: Default::default(),
+            helped_us: AtomicU64::new(0),
             active_us: AtomicU64::new(0),
             since_us: AtomicU64::new(IDLE),
             user_us: AtomicU64::new(0),
@@ -81,6 +84,11 @@ impl WorkMeter {
         self.user_us.store(user_us, Ordering::Relaxed);
         self.system_us.store(system_us, Ordering::Relaxed);
         result
+    }
+
+    /// Others were on a CPU for the thread.
+    pub(super) fn was_helped(&self, cpu_us: u64) {
+        self.helped_us.fetch_add(cpu_us, Ordering::Relaxed);
     }
 
     /// The thread starts to wait for the device, within its work.
@@ -122,7 +130,7 @@ impl WorkMeter {
         Work {
             active_us: self.active_us.load(Ordering::Relaxed) + Self::underway_us(&self.since_us, now),
             cpu: Cpu {
-                run_us: self.last_cpu.0.load(Ordering::Relaxed),
+                run_us: self.last_cpu.0.load(Ordering::Relaxed) + self.helped_us.load(Ordering::Relaxed),
                 delay_us: self.last_cpu.1.load(Ordering::Relaxed),
             },
             user_us: self.user_us.load(Ordering::Relaxed),

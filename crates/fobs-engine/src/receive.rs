@@ -11,14 +11,15 @@ pub use job::{ReceiveJob, ReceiveOutcome};
 use super::endurance::{ControlWatch, Floor, NewsWatch, PulseTeller, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified, taken_over, tell_abort, unasked};
 use super::host::HostWatch;
-use super::letters::{ControlEvent, MAILBOX_MAX, Post, Routed, ToReceiver, ToWriter, forward_control};
+use super::letters::{ControlEvent, MAILBOX_MAX, Post, Routed, ToReceiver, forward_control};
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
 use super::streams::Incoming;
 use super::survey::{Answering, Inbox, NamingBases, violation};
 use super::throttle::ThrottleEnd;
-use super::{Link, Reporter, Steering, thread, writer};
+use super::writer::{self, Store};
+use super::{Link, Reporter, Steering, thread};
 use fobs_channel::control::{ControlReader, ControlWriter};
 use fobs_model::cancel::CancelToken;
 use fobs_model::cause::RemedyAction;
@@ -37,7 +38,7 @@ use fobs_sys::{Ecn, Interest, SendError};
 use intake::{Arrivals, Intake};
 use news::Keepalives;
 use std::sync::Arc;
-use std::sync::mpsc::{self, SyncSender, sync_channel};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,7 @@ struct Receiving {
     machine: Receiver,
     policy: ReceivePolicy,
     letters: mpsc::Receiver<ToReceiver>,
-    work: SyncSender<ToWriter>,
+    store: Store,
     arrivals: Arrivals,
     next_ack: u64,
     /// The chunk that failed for the last time, and how often it was tried.
@@ -165,11 +166,9 @@ impl Receiving {
         let mut sink = job.sink;
         let budget = sink.budget().clone();
         let takeover = sink.watch();
-        // Every chunk of the credit and the end: the channel is never full.
-        let (work, orders) = sync_channel(job.config.chunks_max as usize + 1);
         let writing = WorkMeter::new(link.clock());
-        let storing =
-            writer::start(sink, orders, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
+        let (store, storing) =
+            writer::start(sink, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
         let mut machine = Receiver::new(job.config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
         job.steering.attach(link.waker());
@@ -179,7 +178,7 @@ impl Receiving {
             link,
             machine,
             letters,
-            work,
+            store,
             arrivals: Arrivals::within(&budget)?,
             next_ack: 0,
             hopeless: None,
@@ -385,8 +384,7 @@ impl Receiving {
     fn hand_over_complete(&mut self) {
         while let Some((chunk, buffer, len)) = self.arrivals.pop_complete() {
             self.keepalives.on_complete(chunk, len);
-            // The writer is gone only after it has posted why.
-            let _ = self.work.send(ToWriter::Chunk { chunk, buffer, len });
+            self.store.chunk(chunk, buffer, len);
         }
     }
 
@@ -430,8 +428,7 @@ impl Receiving {
                         self.reporter.advance();
                     }
                     if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
-                        // As above.
-                        let _ = self.work.send(ToWriter::Finish);
+                        self.store.finish();
                     }
                 }
                 ToReceiver::Returned { buffer } => self.arrivals.give_back(buffer),

@@ -148,14 +148,15 @@ impl Sending {
             .transpose()?;
         let (streams, routing, tried) =
             streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
-        let ((grants, granted), reading) = (sync_channel(GRANTS_MAX as usize), WorkMeter::new(link.clock()));
+        let grants_max = GRANTS_MAX + reader::hands_max() as u32;
+        let ((grants, granted), reading) = (sync_channel(grants_max as usize), WorkMeter::new(link.clock()));
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let (cap, began) = (cap_of(&config, job.far_limit_bps), link.clock().now());
         let (side, timeout) = (link.side, job.endurance.timeout);
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
-        let config_of_policy = SendPolicyConfig { began, side, chunks_max, timeout, history };
+        let config_of_policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
         let steered = Steered::start(job.steering, &link, &job.throttle);
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {

@@ -196,6 +196,8 @@ pub struct TransferOptions {
     pub compress: bool,
     /// `--fsync`: the receiver calls fsync on each file before it renames it, and then on its directory.
     pub fsync: bool,
+    /// `--cache`: large files go through the page caches of both ends.
+    pub cache: bool,
     /// `--no-partial`: nothing stays at the destination of what is not complete, so an interrupted transfer
     /// starts anew.
     pub no_partial: bool,
@@ -268,6 +270,7 @@ impl Default for TransferOptions {
             preserve: false,
             compress: false,
             fsync: false,
+            cache: false,
             no_partial: false,
             append_verify: false,
             checksum: false,

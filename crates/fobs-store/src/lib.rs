@@ -72,6 +72,7 @@ mod sink;
 mod source;
 mod stamp;
 mod stat;
+mod stretch;
 pub mod survey;
 mod temporary;
 pub mod transfer_root;
@@ -114,8 +115,9 @@ pub use select::filter_of;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub use source::{
     EarlierFiles, FilledChunk, Known, Part, Patch, Removal, Source, SourceShape, SourceSpec, StartOverReason,
-    changed,
+    changed, stretch_len,
 };
+pub use stretch::{ReadStretch, Stretch};
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};
 pub use walk::{means_contents, same_name, shape_of};
 

@@ -12,8 +12,9 @@ use super::beneath::sentence;
 use super::delta::{Matcher, PatchBuilder};
 use super::input::Input;
 use super::stamp::Stamp;
+use super::stretch::ReadStretch;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
-use super::uncached::{UNCACHED_MIN, read_once};
+use super::uncached::{READ_MAX, Reads};
 use super::walk;
 use super::walk::Entry;
 use fobs_model::deltas::Because;
@@ -21,10 +22,6 @@ use fobs_model::deltas::Because;
 /// Smallest file for which sequential reading is announced to the kernel, bytes: below, the call costs more
 /// than read-ahead saves.
 const SEQUENTIAL_MIN: u64 = 4 << 20;
-
-/// Most bytes read before they are hashed: less than a CPU's own cache. Measured over a veth pair, a sender
-/// that reads whole chunks first uses 8% more CPU time.
-const READ_MAX: usize = 256 << 10;
 
 /// A file that is partly read.
 pub(super) struct OpenFile {
@@ -38,8 +35,11 @@ pub(super) struct OpenFile {
     pub(super) resumed: u64,
     pub(super) input: Input,
     holes: Holes,
+    pub(super) reads: Reads,
     /// Finds in it what the receiver has.
     pub(super) matcher: Option<Matcher>,
+    /// Another one for each file that a source opens.
+    pub(super) serial: u64,
 }
 
 /// What is read of a file at once.
@@ -88,7 +88,17 @@ impl OpenFile {
             Input::File(file, _) if sparse && may_have_holes(file) => Holes::Found { data_until: 0 },
             _ => Holes::Read,
         };
-        OpenFile { path, size, tree: FileTree::default(), resumed: 0, input, holes, matcher: None }
+        OpenFile {
+            path,
+            size,
+            tree: FileTree::default(),
+            resumed: 0,
+            input,
+            holes,
+            reads: Reads::Cached,
+            matcher: None,
+            serial: 0,
+        }
     }
 
     /// Goes on after the part that `tree` stands for, which the receiver has.
@@ -105,14 +115,25 @@ impl OpenFile {
         }
     }
 
+    /// A file that any thread may read on, and the place up to which it has data alone.
+    pub(super) fn readable_apart(&self) -> Option<(&OwnedFd, u64)> {
+        match (&self.input, self.holes) {
+            _ if self.matcher.is_some() => None,
+            (Input::File(file, _), Holes::Read) => Some((file, self.size)),
+            (Input::File(file, _), Holes::Found { data_until }) => Some((file, data_until.min(self.size))),
+            (Input::Stream(_), _) => None,
+        }
+    }
+
     /// Reads until `room` is full or the file or its data ends, or takes a hole of at most `hole_max` bytes;
-    /// hashes that and appends the tree's new values to `values`. Returns what there is and whether the file
-    /// ends there. After an error `values` is unchanged.
+    /// hashes that and appends the tree's new values to `values`. What was read `ahead`, if it is that, is in
+    /// the room. Returns what there is and whether the file ends there. After an error `values` is unchanged.
     pub(super) fn read(
         &mut self,
         mut room: &mut [u8],
         hole_max: u64,
         values: &mut Vec<ChainingValue>,
+        ahead: Option<ReadStretch>,
     ) -> Result<(Content, Tail), Unread> {
         let offset = self.tree.len();
         if let (Holes::Found { data_until }, Input::File(file, before)) = (&mut self.holes, &self.input) {
@@ -133,6 +154,11 @@ impl OpenFile {
             let len = usize::try_from(*data_until - offset).unwrap_or(usize::MAX).min(room.len());
             room = &mut room[..len];
         }
+        if let Some(ahead) = ahead.filter(|ahead| ahead.is(self.serial, offset, room.len()))
+            && let Some(len) = self.take_ahead(ahead, values)?
+        {
+            return Ok((Content::Data(len), Tail::Continues));
+        }
         self.read_data(room, values).map(|(len, tail)| (Content::Data(len), tail))
     }
 
@@ -140,6 +166,26 @@ impl OpenFile {
         let first = values.len();
         hash_hole(offset, len, tail, values);
         self.tree.extend(len, tail, &mut values[first..].iter().copied()).expect("every piece has its value");
+    }
+
+    /// Takes what another thread has read and hashed, if it is not the file's end: that may have moved.
+    fn take_ahead(
+        &mut self,
+        mut ahead: ReadStretch,
+        values: &mut Vec<ChainingValue>,
+    ) -> Result<Option<usize>, Unread> {
+        let (Input::File(file, before), len) = (&self.input, ahead.len()) else { return Ok(None) };
+        if self.tree.len() + len as u64 >= self.size {
+            return Ok(None);
+        }
+        let now = fstat(file).map_err(|errno| Unread::Failed(sentence("read all of", &self.path, errno)))?;
+        if !before.is_same_content(&Stamp::of(&now)) {
+            return Err(Unread::Changed);
+        }
+        let mut new = ahead.values.iter().copied();
+        self.tree.extend(len as u64, Tail::Continues, &mut new).expect("every piece has its value");
+        values.append(&mut ahead.values);
+        Ok(Some(len))
     }
 
     fn read_data(
@@ -151,7 +197,7 @@ impl OpenFile {
         let expected = self.expected(room.len());
         let mut hasher = ExtentHasher::new(offset, expected.0 as u64, expected.1);
         let (len, tail) = match &mut self.input {
-            Input::File(file, before) => read_file(file, room, offset, self.size, &mut hasher)
+            Input::File(file, before) => read_file(file, room, (offset, self.size), self.reads, &mut hasher)
                 .and_then(|read| Ok((read, Stamp::of(&fstat(file)?))))
                 .map_err(|errno| Unread::Failed(sentence("read all of", &self.path, errno)))
                 .and_then(
@@ -197,21 +243,17 @@ impl OpenFile {
 fn read_file(
     file: &OwnedFd,
     room: &mut [u8],
-    offset: u64,
-    size: u64,
+    (offset, size): (u64, u64),
+    reads: Reads,
     hasher: &mut ExtentHasher,
 ) -> Result<(usize, Tail), Errno> {
     let mut len = 0;
     while len < room.len() {
         let part = &mut room[len..];
         let wanted = part.len().min(READ_MAX);
-        let (part, at) = (&mut part[..wanted], offset + len as u64);
-        let read = if size >= UNCACHED_MIN { read_once(file, part, at) } else { pread(file, &mut *part, at) };
-        let read = match read {
-            Ok(0) => return Ok((len, Tail::EndsFile)),
-            Ok(read) => read,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno),
+        let read = match reads.read(file, part, offset + len as u64)? {
+            0 => return Ok((len, Tail::EndsFile)),
+            read => read,
         };
         hasher.update(&part[..read]);
         len += read;

@@ -1,5 +1,6 @@
 //! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
 
+mod ahead;
 mod earlier;
 mod matching;
 mod range;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use blake3::hazmat::ChainingValue;
 
+pub use self::ahead::stretch_len;
 pub use self::earlier::EarlierFiles;
 use self::matching::Matching;
 pub use self::range::{Part, changed};
@@ -32,6 +34,7 @@ use super::looked::Looked;
 use super::open_file::OpenFile;
 use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record, bounded_reason};
 use super::select::Selection;
+use super::stretch::ReadStretch;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
@@ -58,6 +61,11 @@ pub struct Source {
     /// Sources that failed before the first entry.
     early_failures: std::vec::IntoIter<FileError>,
     file: Option<OpenFile>,
+    /// What another thread has read of it for the next chunk.
+    ahead: Option<ReadStretch>,
+    /// Files opened, those that were begun anew counted again.
+    opened: u64,
+    uses_cache: bool,
     /// The next entry to send, where the receiver decides.
     next: Option<(Listed, Choice)>,
     /// What was resumed since the last chunk, bytes.
@@ -216,6 +224,9 @@ impl Source {
             feed,
             early_failures: failures.into_iter(),
             file: None,
+            ahead: None,
+            opened: 0,
+            uses_cache: false,
             next: None,
             resumed: 0,
             report: Report::Nothing,
@@ -294,7 +305,8 @@ impl Source {
                         break;
                     }
                     let end = data_len + file.room(data_max - data_len);
-                    data_len += self.read_on(file, &mut buf[data_len..end], &mut filled);
+                    let ahead = self.ahead.take().filter(|_| data_len == 0);
+                    data_len += self.read_on(file, &mut buf[data_len..end], ahead, &mut filled);
                 }
                 None => match self.begin_next(&mut filled)? {
                     // It goes into the next chunk.
@@ -440,7 +452,7 @@ impl Source {
         self.begin_records(&input);
         Record::File { path: &path, meta, size }.encode(&mut self.records);
         let file = OpenFile::new(path, input, size, self.collector.preserve.sparse);
-        self.file = Some(self.matched(file));
+        self.file = Some(self.opened(file));
     }
 
     /// Begins the records of a file.

@@ -8,7 +8,7 @@ pub(crate) use ways::Ways;
 pub(crate) use writing::Uncached;
 
 use std::io::IoSliceMut;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
@@ -16,6 +16,41 @@ use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 pub(crate) const UNCACHED_MIN: u64 = 64 << 20;
 /// `RWF_DONTCACHE` (Linux 6.14).
 const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// As others read.
+    Cached,
+    /// As one that is not read again soon.
+    Once,
+}
+
+/// Most bytes read before they are hashed: less than a CPU's own cache. Measured over a veth pair, a sender
+/// that reads whole chunks first uses 8% more CPU time.
+pub(crate) const READ_MAX: usize = 256 << 10;
+
+impl Reads {
+    /// Of a file of this size; `cache`: the user wants the page cache used.
+    pub(crate) fn of(size: u64, cache: bool) -> Reads {
+        if size >= UNCACHED_MIN && !cache { Reads::Once } else { Reads::Cached }
+    }
+
+    /// Reads at most [`READ_MAX`] bytes of what is at `at`; nothing at the file's end.
+    pub(crate) fn read(self, file: &OwnedFd, room: &mut [u8], at: u64) -> Result<usize, Errno> {
+        let wanted = room.len().min(READ_MAX);
+        let part = &mut room[..wanted];
+        loop {
+            let read = match self {
+                Reads::Once => read_once(file, part, at),
+                Reads::Cached => pread(file, &mut *part, at),
+            };
+            if read != Err(Errno::INTR) {
+                return read;
+            }
+        }
+    }
+}
 
 /// Reads what is at a place of a file. What is not in the page cache by then does not stay there, where
 /// kernel and file system can: cold files are read two to four times as fast (ext4, 1 GB on a busy host:

@@ -49,5 +49,5 @@ pub use sock_diag::{Connection, SocketDiag};
 pub use tcp::{TcpInfo, begin_connect, set_unsent_max, set_window_max, tcp_info};
 pub use thread::{ThreadDuty, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
-pub use usage::{ThreadMeter, ThreadUsage, Usage, process_usage, thread_id, thread_times};
+pub use usage::{ThreadMeter, ThreadUsage, Usage, cores, process_usage, thread_id, thread_times};
 pub use wait::{Interest, Ready, Waker, Watched, wait, wait_for_any};

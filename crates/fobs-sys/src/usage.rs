@@ -1,5 +1,6 @@
 //! CPU time and memory of this process and its threads.
 
+use crate::confine::{Errand, outside};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
@@ -65,6 +66,11 @@ impl ThreadMeter {
         let len = self.file.as_ref()?.read_at(&mut line, 0).ok()?;
         thread_usage(std::str::from_utf8(&line[..len]).ok()?)
     }
+}
+
+/// CPUs that this process may use at once, those of its cgroup's quota; 1 where that is not known.
+pub fn cores() -> usize {
+    outside(Errand::Counters, std::thread::available_parallelism).map_or(1, usize::from)
 }
 
 /// CPU time of the calling thread so far, µs: user time and system time (`RUSAGE_THREAD`). The sum is exact;

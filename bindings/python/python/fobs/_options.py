@@ -30,6 +30,7 @@ class Options(TypedDict, total=False):
     preserve: bool | None
     compress: bool | None
     fsync: bool | None
+    cache: bool | None
     no_partial: bool | None
     append_verify: bool | None
     checksum: bool | None
@@ -60,7 +61,7 @@ class Options(TypedDict, total=False):
 
 _SWITCHES = frozenset(
     {
-        "recursive", "preserve", "compress", "fsync", "no_partial", "append_verify", "checksum", "delta",
+        "recursive", "preserve", "compress", "fsync", "cache", "no_partial", "append_verify", "checksum", "delta",
         "push_binary", "strict_host_key",
     }
 )  # fmt: skip

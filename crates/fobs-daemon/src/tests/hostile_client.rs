@@ -36,6 +36,7 @@ fn open(direction: TransferDirection) -> Open {
         preserve: false,
         compress: false,
         fsync: false,
+        cache: false,
         payload_size: None,
         ack_every: None,
         shape: (direction == TransferDirection::Push).then_some(shape),

@@ -85,6 +85,7 @@ pub(super) fn push_to(path: &str) -> Open {
         streams: false,
         compress: false,
         fsync: false,
+        cache: false,
         payload_size: None,
         ack_every: None,
         shape: None,

@@ -202,6 +202,7 @@ fn pull_of_file() -> Open {
         preserve: false,
         compress: false,
         fsync: false,
+        cache: false,
         payload_size: None,
         ack_every: None,
         shape: None,

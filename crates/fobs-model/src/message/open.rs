@@ -28,6 +28,9 @@ pub struct Open {
     /// `--fsync`, for a server that receives.
     #[serde(default)]
     pub fsync: bool,
+    /// `--cache`.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub cache: bool,
     /// Data bytes per packet; `None` probes the path.
     #[serde(with = "wire::default_is_none")]
     pub payload_size: Option<u16>,

@@ -208,6 +208,7 @@ mod tests {
             preserve: _,
             compress: _,
             fsync: _,
+            cache: _,
             no_partial: _,
             append_verify: _,
             checksum: _,

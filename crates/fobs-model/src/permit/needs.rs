@@ -83,6 +83,7 @@ impl<'r> Needs<'r> {
             // How data is carried, and when it counts as stored.
             compress: _,
             fsync: _,
+            cache: _,
             payload_size: _,
             ack_every: _,
             sending: _,

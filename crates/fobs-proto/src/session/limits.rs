@@ -26,7 +26,7 @@ pub const fn chunks_within(memory: u64) -> u32 {
     };
     ((memory - memory / MEMORY_REST) / CHUNK_LEN_MAX as u64) as u32
 }
-/// Empty buffers at the reader: one to fill while the one before is handed over.
+/// Empty buffers at a reader of one thread: one to fill while the one before is handed over.
 pub const GRANTS_MAX: u32 = 2;
 /// Tries of a chunk: one that does not verify is sent again twice (protocol 7.5).
 pub const MISMATCHES_MAX: u8 = 3;

@@ -22,6 +22,8 @@ pub struct SendPolicyConfig {
     pub side: Side,
     /// Chunks held at once, at most.
     pub chunks_max: u32,
+    /// Empty buffers at the reader, at most: [`GRANTS_MAX`], and one for each thread that helps it.
+    pub grants_max: u32,
     /// How long packets may wait for an answer once the peer has been heard.
     pub timeout: Duration,
     /// What earlier transfers to this peer left.
@@ -34,6 +36,7 @@ impl Default for SendPolicyConfig {
             began: Timestamp::ZERO,
             side: Side::Client,
             chunks_max: CHUNKS_MAX,
+            grants_max: GRANTS_MAX,
             timeout: ANSWER_WAIT,
             history: PathHistory::default(),
         }
@@ -128,7 +131,7 @@ impl SendPolicy {
     pub fn next_grant(&self, machine: &Sender) -> Option<u32> {
         let in_flight = self.data_bytes_of(round_trip_bytes(machine));
         let holding = Holding::for_bytes(in_flight, self.config.chunks_max);
-        let room = self.granted < GRANTS_MAX && self.held() + self.granted < holding.chunks;
+        let room = self.granted < self.config.grants_max && self.held() + self.granted < holding.chunks;
         (room && machine.wants_chunk()).then(|| holding.data_max.min(first_chunk_data_max(self.grants)))
     }
 

@@ -125,6 +125,13 @@ impl Sink {
         self.terms
     }
 
+    /// Large files are written through the page cache.
+    pub fn use_cache(&mut self) {
+        if let Target::Tree(tree) = &self.target {
+            tree.use_cache();
+        }
+    }
+
     /// Stores as a sync does.
     pub fn follow(&mut self, sync: &Arc<SyncOptions>) {
         if let Target::Tree(tree) = &mut self.target {

@@ -9,6 +9,7 @@ use crate::delta::{Coverage, FILE_MIN, Known, Lists, Matcher, NameKey, Pays};
 use crate::input::Input;
 use crate::open_file::OpenFile;
 use crate::survey::Changes;
+use crate::uncached::Reads;
 use fobs_model::error::Result;
 
 /// What it finds out of the lists.
@@ -64,8 +65,16 @@ impl Source {
         }
     }
 
-    /// The file that begins, with what finds pieces in it.
-    pub(super) fn matched(&self, mut file: OpenFile) -> OpenFile {
+    /// Large files are read through the page cache.
+    pub fn use_cache(&mut self) {
+        self.uses_cache = true;
+    }
+
+    /// The file that begins: with a number of its own, and with what finds pieces in it.
+    pub(super) fn opened(&mut self, mut file: OpenFile) -> OpenFile {
+        self.opened += 1;
+        file.serial = self.opened;
+        file.reads = Reads::of(file.size, self.uses_cache);
         let Some(matching) = &self.matching else { return file };
         let Some((row, has)) = matching.begins else { return file };
         let known = match has {

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::{FilledChunk, Source, StartOverReason, StartedOver};
+use super::{FilledChunk, ReadStretch, Source, StartOverReason, StartedOver};
 use crate::FileDone;
 use crate::attributes::HOLES_MAX;
 use crate::open_file::{Content, OpenFile, Unread};
@@ -12,13 +12,20 @@ use fobs_filter::path::show;
 use fobs_model::event::FileError;
 
 impl Source {
-    /// Reads the current file into `room` and writes its records. Returns the bytes used.
-    pub(super) fn read_on(&mut self, mut file: OpenFile, room: &mut [u8], filled: &mut FilledChunk) -> usize {
+    /// Reads the current file into `room`, where what was read `ahead` is, and writes its records. Returns
+    /// the bytes used.
+    pub(super) fn read_on(
+        &mut self,
+        mut file: OpenFile,
+        room: &mut [u8],
+        ahead: Option<ReadStretch>,
+        filled: &mut FilledChunk,
+    ) -> usize {
         let offset = file.tree.len();
         // Whole groups, like `offset`, so that the file continues at a group.
         let room_len = room.len() - room.len() % GROUP as usize;
         let began = file.matcher.is_some().then(Instant::now);
-        let read = file.read(&mut room[..room_len], HOLES_MAX - self.holes, &mut self.values);
+        let read = file.read(&mut room[..room_len], HOLES_MAX - self.holes, &mut self.values, ahead);
         if let (Some(matcher), Some(began), Ok((Content::Data(len), _))) = (&file.matcher, began, &read) {
             matcher.was_read(*len as u64, began.elapsed());
         }

@@ -194,7 +194,7 @@ impl Source {
         Record::Resume { path: &path, meta, size, from: tree.len() }.encode(&mut self.records);
         self.resumed += tree.len();
         let file = OpenFile::go_on(path, input, size, tree, self.collector.preserve.sparse);
-        self.file = Some(self.matched(file));
+        self.file = Some(self.opened(file));
     }
 }
 

@@ -55,12 +55,17 @@ impl Tree {
             .map_err(|errno| Trouble::Path(self.veiled("write", path, errno)))
     }
 
+    /// Large files go through the page cache.
+    pub(crate) fn use_cache(&self) {
+        self.ways.use_cache();
+    }
+
     /// Says how a file is written that will have about `size` bytes.
     fn begin(&self, file: &mut TemporaryFile, size: u64) {
         if self.applier.preserve.sparse {
             file.leave_zeros();
         }
-        if size >= UNCACHED_MIN {
+        if size >= UNCACHED_MIN && self.ways.is_open() {
             file.pass_cache(&self.ways);
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Ways(Arc<Mutex<Paces>>);
 pub(super) struct Paces {
     /// All is asked to be on the device at the end: then the cache only puts that off.
     kept_at_once: bool,
-    /// The file system says that it can, and does not.
+    /// The file system says that it can, and does not; or the user wants the cache used.
     pub(super) refused: bool,
     /// Time for a byte, s.
     through: Option<f64>,
@@ -104,6 +104,16 @@ impl Ways {
             since: (0, Duration::ZERO),
             excess: Duration::ZERO,
         })))
+    }
+
+    /// All goes through the cache from now on.
+    pub(crate) fn use_cache(&self) {
+        self.with(|paces| paces.refused = true);
+    }
+
+    /// Whether there is more than one way.
+    pub(crate) fn is_open(&self) -> bool {
+        self.with(|paces| !paces.refused)
     }
 
     pub(super) fn with<T>(&self, look: impl FnOnce(&mut Paces) -> T) -> T {

@@ -101,6 +101,9 @@ pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> R
                 sync: options.sync.clone(),
                 budget: MemoryBudget::default(),
             })?;
+            if options.cache {
+                source.use_cache();
+            }
             if let Some(old) = options.sync.as_ref().and_then(|sync| sync.basis.as_deref()) {
                 source.has_earlier(EarlierFiles::at(&Base::Ambient, old)?);
             } else if let Some(beside) = beside {

@@ -41,6 +41,7 @@ impl Client<'_> {
             compress: options.compress,
             // An older server has its device keep everything only where it is asked for each file.
             fsync: options.fsync || (removes && !self.hello.has(SETTLE)),
+            cache: options.cache,
             payload_size: options.packet_size,
             ack_every: options.ack_every,
             shape: None,

@@ -91,6 +91,9 @@ pub(super) fn open_sink(
         budget: MemoryBudget::default(),
     };
     let mut sink = session::open_sink(spec, options.sync.as_ref())?;
+    if options.cache {
+        sink.use_cache();
+    }
     sink.expect(paths, if options.recursive { Enter::All } else { Enter::None });
     Ok(sink)
 }

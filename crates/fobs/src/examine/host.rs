@@ -36,8 +36,7 @@ pub(crate) fn examine(peer: Option<IpAddr>, disk: &DiskProbe<'_>, cancel: &Cance
         program: program(),
         features: features(),
         kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
-        cpus: outside(Errand::Counters, std::thread::available_parallelism)
-            .map_or(1, |count| count.get() as u32),
+        cpus: u32::try_from(fobs_sys::cores()).unwrap_or(u32::MAX),
         sockets: sockets(),
         interface: interface(peer),
         ciphers,

@@ -49,6 +49,9 @@ pub(super) fn push_sink(
     };
     let mut sink = open_sink(spec, open.sync.as_ref())?;
     sink.finds_sources(here);
+    if open.cache {
+        sink.use_cache();
+    }
     Ok(sink)
 }
 
@@ -97,5 +100,8 @@ fn whole_source(base: Base, open: &Open, permit: &Permit, budget: &MemoryBudget)
         budget: budget.clone(),
     })?;
     earlier.into_iter().for_each(|earlier| source.has_earlier(earlier));
+    if open.cache {
+        source.use_cache();
+    }
     Ok(source)
 }

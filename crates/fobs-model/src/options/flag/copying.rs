@@ -1,7 +1,7 @@
 //! Options about what is taken, how it is stored, and how a copy goes on after one that was interrupted.
 
 use super::super::sync::DELTA;
-use super::{CP, Flag, RSYNC, Side, TransferOptions};
+use super::{CP, Flag, RSYNC, SYNC, Side, TransferOptions};
 
 type Row = Flag<TransferOptions>;
 
@@ -31,6 +31,16 @@ pub const STORING: &[Row] = &[
         .on(&[CP, RSYNC.configurable().help("fsync every file at the destination")])
         .library("fsync")
         .side(Side::Receiver),
+    Row::switch("cache", |it, on| it.cache = on)
+        .help("Read and write large files through the page cache")
+        .detail(
+            "Without it, files from 64 MiB on go past the cache where that is not slower: what is moved once \
+             takes no place from what other programs read again. It is worth having where the copy is read at \
+             once at its destination.",
+        )
+        .on(&[CP, SYNC])
+        .library("cache")
+        .side(Side::Both),
 ];
 
 /// How a copy goes on.

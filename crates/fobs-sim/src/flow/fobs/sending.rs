@@ -19,7 +19,7 @@ use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{BURST_MAX, Body, PacketOut, Refusal, ScheduleKind, Sender, SenderConfig, Transmit};
-use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side, Silence, Wait};
+use fobs_proto::session::{GRANTS_MAX, Rejection, SendPolicy, SendPolicyConfig, Side, Silence, Wait};
 use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, PLAIN_HEADER_LEN, decode_packet_number};
 use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::time::Duration;
@@ -445,6 +445,7 @@ fn make(me: Identity, config: &FobsConfig) -> (Sender, SendPolicy, ScheduleKind)
         began: start,
         side: Side::Client,
         chunks_max: config.sender_chunks,
+        grants_max: GRANTS_MAX,
         timeout: Duration::from_nanos(config.timeout),
         history: config.history.clone(),
     });

@@ -81,3 +81,17 @@ fn what_is_to_be_kept_at_once_passes_the_cache() {
     ways.with(|paces| paces.refused = true);
     assert_eq!(ways.with(|paces| paces.next()), Way::Through);
 }
+
+#[test]
+fn with_the_cache_wanted_nothing_goes_past_it() {
+    for fsync in [false, true] {
+        let ways = Ways::new(fsync);
+        assert!(ways.is_open());
+        ways.use_cache();
+        assert!(!ways.is_open() && !ways.clone().is_open());
+        for _ in 0..100 {
+            assert_eq!(ways.with(|paces| paces.next()), Way::Through);
+            ways.with(|paces| paces.took(Way::Through, 1 << 20, Duration::from_secs(1)));
+        }
+    }
+}
