@@ -30,6 +30,7 @@ pub mod record;
 mod table;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod trial;
 
 use arena::{Arena, Offloads, SMALL_BYTES, SMALL_FILES};
@@ -82,6 +83,9 @@ pub struct Args {
         default_value = "wire,super,small,greedy"
     )]
     parts: Vec<Part>,
+    /// Show what each thread of fobs costs, and what that predicts for hosts of more cores
+    #[arg(long)]
+    threads: bool,
     /// Write records to FILE [default: bench-TIME.jsonl in the current directory]
     #[arg(long, value_name = "FILE.jsonl")]
     out: Option<PathBuf>,
@@ -133,6 +137,7 @@ pub fn main(args: &Args) -> ExitCode {
 fn bench(args: &Args) -> Result<ExitCode, String> {
     if let Some(file) = &args.report {
         let results = Results::read(file)?;
+        show_threads(args, &results);
         return Ok(show(&results, results.records.iter().any(|record| record.name.starts_with("fobs"))));
     }
     if !rustix::process::geteuid().is_root() {
@@ -157,6 +162,7 @@ fn bench(args: &Args) -> Result<ExitCode, String> {
     let out = args.out.clone().unwrap_or_else(default_out);
     let mut results = Results::create(&out)?;
     measure(args, programs, ours.as_ref(), &mut results)?;
+    show_threads(args, &results);
     let code = show(&results, ours.is_some());
     eprintln!("raw results: {}", out.display());
     Ok(code)
@@ -166,6 +172,16 @@ fn bench(args: &Args) -> Result<ExitCode, String> {
 fn default_out() -> PathBuf {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     PathBuf::from(format!("bench-{}.jsonl", time.replace(['-', ':'], "")))
+}
+
+/// Prints what threads cost, where that is wanted.
+fn show_threads(args: &Args, results: &Results) {
+    if args.threads {
+        let hash = threads::hash_cost();
+        for part in [Part::Wire, Part::Super] {
+            print!("{}", threads::tables(results, part.name(), hash));
+        }
+    }
 }
 
 /// Prints the tables; the exit code says whether the bars are cleared, where there are any.

@@ -1,25 +1,30 @@
-//! Peak resident memory of the processes of a control group.
+//! Peak resident memory of the processes of a control group, and what their threads cost.
 
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use super::record::Ends;
+use super::threads::{ThreadTimes, Watched};
 use crate::run::group::Group;
 use crate::run::over::Watch;
 
 /// The peak is the kernel's own high-water mark: each process needs to be seen only once before it ends.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Watches both ends until the run is over; returns the largest peak of any one process of each end, bytes.
-pub fn peaks(groups: &Ends<Group>, over: &Watch) -> Ends<u64> {
+/// Watches both ends until the run is over; returns the largest peak of any one process of each end, bytes, and
+/// the time that their threads had a CPU.
+pub fn peaks(groups: &Ends<Group>, over: &Watch) -> (Ends<u64>, Ends<ThreadTimes>) {
     let mut peaks = Ends { client: 0, server: 0 };
+    let mut watched = Ends::<Watched>::default();
     while !over.is_over() {
         peaks.client = peaks.client.max(largest(&groups.client));
         peaks.server = peaks.server.max(largest(&groups.server));
+        watched.client.look(&groups.client);
+        watched.server.look(&groups.server);
         thread::park_timeout(INTERVAL);
     }
-    peaks
+    (peaks, Ends { client: watched.client.times(), server: watched.server.times() })
 }
 
 fn largest(group: &Group) -> u64 {

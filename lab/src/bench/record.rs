@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::threads::ThreadTimes;
 use crate::report::Spread;
 
 /// Version of the records.
@@ -66,6 +67,9 @@ pub struct Record {
     pub cpu_s: Ends<Option<f64>>,
     /// Largest peak of resident memory of any one process.
     pub rss_bytes: Ends<u64>,
+    /// CPU seconds of each end by thread name, where they were watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Ends<ThreadTimes>>,
     pub bytes: u64,
     /// Gbit/s over the whole command; none for a run that moves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,6 +14,7 @@ use super::arena::{Arena, STOPPED};
 use super::contestant::{Contestant, Way};
 use super::peak::peaks;
 use super::record::{Ends, Record};
+use super::threads::ThreadTimes;
 use crate::record::End;
 use crate::run::group::Group;
 use crate::run::over::Over;
@@ -43,7 +44,7 @@ pub fn run(arena: &Arena, launch: &Launch) -> Result<Trial, String> {
     let before = groups.server.cpu_s();
     let over = Over::default();
     let watch = over.watch();
-    let (start, mut client, peak) = thread::scope(|scope| {
+    let (start, mut client, (peak, threads)) = thread::scope(|scope| {
         let watching = scope.spawn(|| peaks(&groups, &watch));
         let start = Instant::now();
         let client = Process::start(&launch.client, client_side, &groups.client, &[]).map(|mut client| {
@@ -78,7 +79,7 @@ pub fn run(arena: &Arena, launch: &Launch) -> Result<Trial, String> {
     }
     let servers = servers.iter_mut().map(|server| server.output(start)).collect();
     let seconds = ended.saturating_duration_since(start).as_secs_f64();
-    Ok(Trial { seconds, cpu_s, peak, client: output, servers })
+    Ok(Trial { seconds, cpu_s, peak, threads, client: output, servers })
 }
 
 /// Waits for the client's end, a signal to the bench, or the deadline.
@@ -94,6 +95,7 @@ pub struct Trial {
     seconds: f64,
     cpu_s: Ends<Option<f64>>,
     peak: Ends<u64>,
+    threads: Ends<ThreadTimes>,
     client: Output,
     servers: Vec<Output>,
 }
@@ -116,6 +118,7 @@ impl Trial {
             seconds: self.seconds,
             cpu_s: self.cpu_s,
             rss_bytes: self.peak,
+            threads: None,
             bytes,
             gbps: (bytes > 0).then(|| bytes as f64 * 8.0 / self.seconds / 1e9),
             fobs: None,
@@ -132,6 +135,7 @@ impl Trial {
                     let peak = |key: &str| figures.report[key].as_u64().unwrap_or(0);
                     record.rss_bytes =
                         Ends { client: peak("max_rss_bytes"), server: peak("max_rss_bytes_peer") };
+                    record.threads = Some(self.threads);
                     record.fobs = Some(figures.report);
                 } else {
                     // Its clock starts when it is connected; it reports nothing of the time before.

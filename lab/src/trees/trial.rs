@@ -86,7 +86,7 @@ pub fn run(
             client
         });
         drop(over);
-        (start, client, memory.join().unwrap_or_default(), arrival.join().unwrap_or_default())
+        (start, client, memory.join().unwrap_or_default().0, arrival.join().unwrap_or_default())
     });
     let mut client = client?;
     let Some((ended, status)) = client.ended() else {
