@@ -113,8 +113,8 @@ pub use seal::{open_chunk, seal};
 pub use select::filter_of;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub use source::{
-    EarlierFiles, FilledChunk, Known, Part, Patch, Removal, Source, SourceShape, SourceSpec, StartOverReason,
-    changed,
+    EarlierFiles, FilledChunk, Known, More, Part, Patch, PipeInput, Removal, Source, SourceShape, SourceSpec,
+    StartOverReason, changed,
 };
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};
 pub use walk::{means_contents, same_name, shape_of};
