@@ -11,6 +11,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::case::Case;
+use super::needs;
+use super::net::Side;
 use super::process::Finished;
 use super::sshd::{HOST, Sshd};
 
@@ -421,4 +423,63 @@ fn tar_to_tar_moves_a_tree() {
     let done = shell(&case, &sshd, &line);
     assert_eq!(done.stdout, b"0 0\n", "{}", done.stderr);
     super::files::assert_same_tree(&from, &to, super::files::Compare::Content);
+}
+
+/// Everything that arrives at either host vanishes, or no longer does.
+fn vanish(case: &Case, rule: &str) {
+    for side in [Side::Client, Side::Server] {
+        case.net.iptables(side, rule);
+    }
+}
+
+#[test]
+fn a_pipe_outlives_an_outage_and_loses_nothing() {
+    let name = "a_pipe_outlives_an_outage_and_loses_nothing";
+    if !needs::given(name) {
+        return;
+    }
+    let case = Case::new(name);
+    let sshd = Sshd::start(&case);
+    let input = case.random().bytes(12_000_000);
+    let mut command = piping(&case, &sshd, &["-q", "--rate", "30Mbit"], "cat");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("fobs");
+    let writing = write_slowly(child.stdin.take().unwrap(), input.clone(), Duration::ZERO);
+    let mut from = child.stdout.take().unwrap();
+    let mut got = vec![0; 1_000_000];
+    std::io::Read::read_exact(&mut from, &mut got).unwrap();
+    vanish(&case, "-I INPUT -j DROP");
+    std::thread::sleep(Duration::from_secs(12));
+    vanish(&case, "-D INPUT -j DROP");
+    std::io::Read::read_to_end(&mut from, &mut got).unwrap();
+    writing.join().unwrap();
+    assert!(child.wait().unwrap().success() && got == input, "{} bytes", got.len());
+}
+
+#[test]
+fn a_path_that_stays_away_ends_both_programs_within_the_timeout() {
+    let name = "a_path_that_stays_away_ends_both_programs_within_the_timeout";
+    if !needs::given(name) {
+        return;
+    }
+    let case = Case::new(name);
+    let sshd = Sshd::start(&case);
+    let at = case.path("far");
+    fs::create_dir(&at).unwrap();
+    let mut command = piping(&case, &sshd, &["-q", "--timeout", "4"], &noting(&at));
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("fobs");
+    let mut into = child.stdin.take().unwrap();
+    into.write_all(&[5; 300_000]).unwrap();
+    let got = || fs::metadata(at.join("got")).map_or(0, |it| it.len());
+    case.wait_for("the command has what was sent", || got() == 300_000);
+    vanish(&case, "-I INPUT -j DROP");
+    // Bytes that nobody confirms: of an idle pipe nothing is missed.
+    into.write_all(&[6; 300_000]).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(matches!(ended.status.code(), Some(30 | 35)), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("bytes had come from there"), "{said}");
+    let pid = fs::read_to_string(at.join("pid")).unwrap();
+    case.wait_for("the command is gone", || !Path::new(&format!("/proc/{}", pid.trim())).exists());
+    assert!(!at.join("ended").exists() && got() == 300_000);
+    drop(into);
 }

@@ -159,7 +159,11 @@ impl<'a> Client<'a> {
             return Err(Error::new(ErrorKind::Protocol, format!("{peer} {why}")));
         }
         let branches = branched(&mut self.channel)?;
-        let mut hearing = Hearing::of(Awaited::Pipe, &mut self.channel, self.options.timeout + JOIN_GRACE);
+        let grace = match request {
+            PipeRequest::Listen { .. } => JOIN_GRACE,
+            _ => Duration::ZERO,
+        };
+        let mut hearing = Hearing::of(Awaited::Pipe, &mut self.channel, self.options.timeout + grace);
         let sent = hearing.channel.writer.send(&Message::Pipe(request));
         let heard = hearing.next_told(self.events.as_ref());
         drop(hearing);

@@ -271,6 +271,8 @@ mod tests {
         listener.party.has_all();
         listener.party.is_delivered();
         assert_eq!(party.wait(), Ok(PipeEnd::default()));
+        party.is_delivered();
+        assert_eq!(listener.party.wait(), Ok(PipeEnd::default()));
         let (from_listener, from_caller) = (listener.input, caller.input);
         drop((from_listener, from_caller));
         let end = |output, party| FarEnd {

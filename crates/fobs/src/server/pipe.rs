@@ -17,6 +17,7 @@ use crate::pipe::pour::Valve;
 use crate::pipe::{BRANCHES, FarEnd, Party, Stop, branched};
 use flow::{Flow, receive, send};
 use fobs_channel::control::{ControlChannel, ControlWriter};
+use fobs_engine::tell_abort;
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -62,7 +63,7 @@ pub(super) fn serve(
     drop((party, held));
     let mut objects = Objects::begin();
     let end = ends.watch((&happenings, &mut objects), &writer, cancel);
-    let end = end.map_err(|error| ends.give_up(error, &happenings, objects))?;
+    let end = end.map_err(|error| ends.give_up(error, (&happenings, objects), &writer))?;
     writer.send(&Message::PipeNews(PipeNews::Ended(end)))?;
     Ok(SessionFigures {
         direction: TransferDirection::Push,
@@ -202,16 +203,19 @@ impl Ends {
     }
 
     /// Ends everything because of an error, which is returned with what had arrived.
-    fn give_up(&self, why: Error, row: &Happenings, objects: Objects) -> Error {
+    fn give_up(&self, why: Error, (row, objects): (&Happenings, Objects), writer: &ControlWriter) -> Error {
         // First, so that no end of its input looks like one of the data.
         self.party.give_up(&why);
         let given = self.valve.given();
-        self.flows.cancel_because(why.clone());
+        let message = format!("{}; {given} bytes had reached the other end of the pipe", said(&why));
+        let told = why.clone().reworded(message);
+        // Before the objects end, whose own words would come first and say less.
+        tell_abort(writer, &told);
+        self.flows.cancel_because(why);
         self.pour.fail();
         self.draw.fail();
         objects.end(row, CLEAN_UP_WAIT);
-        let message = format!("{}; {given} bytes had reached the other end of the pipe", said(&why));
-        why.reworded(message)
+        told
     }
 }
 
