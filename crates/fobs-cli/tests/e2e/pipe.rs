@@ -186,6 +186,17 @@ fn programs_may_be_silent_for_longer_than_the_timeout() {
 }
 
 #[test]
+fn what_a_command_says_is_all_there_however_late_it_is_read() {
+    let case = Case::new("what_a_command_says_is_all_there_however_late_it_is_read");
+    let sshd = Sshd::start(&case);
+    let line = "FOBS 'head -c 9000000 /dev/zero >&2; exit 5' 2> >(sleep 2; wc -c); echo $?; wait";
+    let done = shell(&case, &sshd, line);
+    let mut said: Vec<String> = String::from_utf8_lossy(&done.stdout).lines().map(str::to_owned).collect();
+    said.sort();
+    assert_eq!(said, ["5", "9000000"]);
+}
+
+#[test]
 fn what_the_command_left_behind_is_waited_for_as_ssh_does() {
     let case = Case::new("what_the_command_left_behind_is_waited_for_as_ssh_does");
     let sshd = Sshd::start(&case);

@@ -93,6 +93,8 @@ pub fn pipe(
     let down = client.beside(inward, receiving, &flows);
     let Client { channel, ssh, .. } = client;
     let writer = channel.writer;
+    // The connection endures what the objects do.
+    writer.set_timeout(options.timeout);
     let (bell, row) = Happenings::new();
     hearken(channel.reader, channel.peer.description, bell.clone())?;
     let PipeEnds { input, output, errors } = ends;
@@ -251,6 +253,8 @@ fn pass_errors(mut channel: ControlChannel, mut to: File, bell: Bell) -> Result<
         }
         // What is not read any more must not hold up the command.
         while let Ok(Some(_)) = next_of(&mut channel) {}
+        // So the server knows that all of it has arrived.
+        channel.writer.close();
         // The pipe may have been given up.
         let _ = bell.send(Happening::ErrorsEnded);
     };

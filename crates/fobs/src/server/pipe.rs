@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::{Host, Policy, SessionFigures, Wanted, let_tell};
 use crate::pipe::draw::Drawn;
-use crate::pipe::hearken::{Bell, Happening, Happenings, Objects, Part, closed_early, hearken, said};
+use crate::pipe::hearken::{
+    Bell, Happening, Happenings, Objects, Part, closed_early, hearken, next_of, said,
+};
 use crate::pipe::pour::Valve;
 use crate::pipe::{BRANCHES, FarEnd, Party, Stop, branched};
 use flow::{Flow, receive, send};
@@ -56,7 +58,7 @@ pub(super) fn serve(
     let started = match &held {
         Ok(_) => writer
             .send(&Message::PipeNews(PipeNews::Joined))
-            .and_then(|()| Ends::start(far, branches, (policy, entrance), hello, (cancel, bell))),
+            .and_then(|()| Ends::start(far, branches, (policy, entrance), (hello, &writer), (cancel, bell))),
         Err(error) => Err(Error::internal(error)),
     };
     let ends = started.inspect_err(|error| party.give_up(error))?;
@@ -129,7 +131,7 @@ impl Ends {
         far: FarEnd,
         [inward, outward, beside]: [ControlChannel; BRANCHES as usize],
         (policy, entrance): (Policy, super::StreamEntrance),
-        hello: &Hello,
+        (hello, around): (&Hello, &ControlWriter),
         (cancel, bell): (&CancelToken, Bell),
     ) -> Result<Ends> {
         let FarEnd { input, output, errors, party } = far;
@@ -143,6 +145,7 @@ impl Ends {
         let [policy_in, policy_out] = [policy.of_flow(entrance)?, policy];
         let flow = |channel, policy, bell: &Bell| Flow {
             channel,
+            around: around.clone(),
             policy,
             hello: hello.clone(),
             cancel: flows.clone(),
@@ -150,7 +153,7 @@ impl Ends {
         };
         receive(flow(inward, policy_in, &bell), &valve)?;
         send(flow(outward, policy_out, &bell), drawn)?;
-        pass_errors(errors, beside.writer, bell.clone())?;
+        pass_errors(errors, beside, bell.clone())?;
         let waited = party.clone();
         // Whoever waits for it is gone once the pipe is given up.
         let wait = move || drop(bell.send(Happening::Exited(waited.wait())));
@@ -219,8 +222,10 @@ impl Ends {
     }
 }
 
-/// Sends what a command says beside its output to the client, in a thread of its own.
-fn pass_errors(errors: Option<OwnedFd>, writer: ControlWriter, bell: Bell) -> Result<()> {
+/// Sends what a command says beside its output to the client, in a thread of its own, until the client has it
+/// all.
+fn pass_errors(errors: Option<OwnedFd>, mut beside: ControlChannel, bell: Bell) -> Result<()> {
+    let writer = beside.writer.clone();
     writer.set_timeout(UNREAD_WAIT);
     let pass = move || {
         let mut errors = errors.map(File::from);
@@ -238,6 +243,8 @@ fn pass_errors(errors: Option<OwnedFd>, writer: ControlWriter, bell: Bell) -> Re
             }
         }
         writer.close();
+        // The client ends its side of the branch behind the last of it; this channel is not closed before.
+        while let Ok(Some(_)) = next_of(&mut beside) {}
         // The pipe may have been given up.
         let _ = bell.send(Happening::ErrorsEnded);
     };

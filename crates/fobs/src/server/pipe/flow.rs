@@ -8,7 +8,7 @@ use crate::pipe::draw::Drawn;
 use crate::pipe::hearken::{Bell, Happening, Told};
 use crate::pipe::pour::Valve;
 use crate::session::{receiver_config, sender_config};
-use fobs_channel::control::ControlChannel;
+use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_engine::memory::history::RememberedPath;
 use fobs_engine::memory::lessons::Lessons;
 use fobs_engine::{
@@ -28,6 +28,8 @@ const OPEN_WAIT: Duration = Duration::from_secs(60);
 /// What an object needs.
 pub(super) struct Flow {
     pub(super) channel: ControlChannel,
+    /// Of the channel around it.
+    pub(super) around: ControlWriter,
     pub(super) policy: Policy,
     pub(super) hello: Hello,
     pub(super) cancel: CancelToken,
@@ -100,6 +102,8 @@ fn receive_now(mut flow: Flow, valve: &Valve) -> Result<u64> {
     let Granted { answer, mut link, streams, .. } =
         grant(&mut flow.channel, &mut flow.policy, &open, &flow.hello)?;
     let endurance = patience(&flow, &open);
+    // The connection endures what the objects do.
+    flow.around.set_timeout(endurance.timeout);
     let Flow { channel, policy, cancel, .. } = flow;
     let sink = Sink::to_pipe(valve.writer(), policy.budget.clone());
     let ports = format!("port {}", link.socket.local_addr().port());
