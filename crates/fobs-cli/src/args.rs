@@ -7,6 +7,7 @@ pub mod config;
 mod copy;
 pub mod doctor;
 mod log;
+pub mod pipe;
 mod rights;
 mod serve;
 pub mod sync;
@@ -57,6 +58,7 @@ pub enum Command {
     Explain(ExplainArgs),
     Config(config::ConfigArgs),
     Doctor(Box<doctor::DoctorArgs>),
+    Pipe(Box<pipe::PipeArgs>),
     Ctl(CtlArgs),
     Top(TopArgs),
     Clean(CleanArgs),

@@ -24,6 +24,7 @@ mod moment;
 mod moved;
 mod output;
 mod parts;
+mod pipe;
 mod ports;
 mod push;
 mod resolve;
@@ -73,6 +74,7 @@ fn run(command: Command) -> u8 {
             Err(error) => Err(error),
         },
         Command::Doctor(args) => return doctor::run(&args),
+        Command::Pipe(args) => return pipe::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Log(args) => daemon_log::run(&args),
         Command::Top(args) => top::run(&args),

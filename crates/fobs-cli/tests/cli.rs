@@ -63,7 +63,7 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "cp",
     "sync",
     "serve",
@@ -72,6 +72,7 @@ const COMMANDS: [&str; 13] = [
     "explain",
     "config",
     "doctor",
+    "pipe",
     "ctl",
     "top",
     "clean",

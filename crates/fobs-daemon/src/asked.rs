@@ -26,6 +26,7 @@ pub(super) fn work_name(work: Work) -> &'static str {
         Work::DryRun => "dry_run",
         Work::Probe => "probe",
         Work::Names => "files",
+        Work::Pipe => "pipe",
     }
 }
 

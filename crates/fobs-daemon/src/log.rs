@@ -191,6 +191,7 @@ fn did(visit: &Visit, served: &SessionFigures, seconds: f64) -> String {
     match visit.asked.map(|asked| asked.work) {
         Some(Work::Probe) => return format!("{moved} {bytes} bytes of no file in {seconds:.3} s"),
         Some(Work::DryRun) => return format!("nothing was changed, in {seconds:.3} s"),
+        Some(Work::Pipe) => return format!("moved {bytes} bytes in {seconds:.3} s"),
         Some(Work::Copy | Work::Sync | Work::Names) | None => {}
     }
     let some = |count: u64, what: &str| if count == 0 { String::new() } else { format!(", {count} {what}") };
@@ -217,6 +218,7 @@ impl fmt::Display for Count {
 pub(super) fn request(wanted: Wanted<'_>) -> String {
     let (open, examine) = match wanted {
         Wanted::Files(request) => return request.describe(),
+        Wanted::Pipe(request) => return request.describe(),
         Wanted::Transfer { open, examine } => (open, examine),
     };
     let (paths, verb) = (shown(&open.paths), verb(open.direction));

@@ -202,7 +202,7 @@ impl Metrics {
         let family = match asked.map(|asked| asked.work) {
             Some(Work::Probe) => &self.probes,
             Some(Work::DryRun) => &self.dry_runs,
-            Some(Work::Copy | Work::Sync | Work::Names) | None => &self.sessions,
+            Some(Work::Copy | Work::Sync | Work::Names | Work::Pipe) | None => &self.sessions,
         };
         let outcome = match outcome {
             Ok(served) => {

@@ -17,6 +17,8 @@ use super::tickets::Tickets;
 use super::who::Visit;
 use super::{descriptors, memory};
 use fobs::examine::walls_here;
+use fobs::pipe::join::Meeting;
+use fobs::pipe::program::Launcher;
 use fobs::restrict::open_root;
 use fobs_channel::control::tls::HANDSHAKE_WAIT;
 use fobs_channel::secure::authorized_keys::AuthorizedKeys;
@@ -79,6 +81,10 @@ pub(super) struct Daemon {
     /// Ends every session and every handshake.
     pub(super) stop: CancelToken,
     pub(super) handle: ServerHandle,
+    /// Starts the commands of keys' lines.
+    pub(super) launcher: Launcher,
+    /// Where pipes meet by name.
+    pub(super) meeting: Meeting,
 }
 
 /// A server that listens, and serves once [`run`](Server::run). Any number of them may run in one process.
@@ -285,6 +291,9 @@ impl Server {
             tickets: Arc::new(Tickets::beside(&self.identity_path)),
             identity_path: self.identity_path,
             metrics: self.handle.0.metrics.clone(),
+            // Before the walls: a command runs outside of them.
+            launcher: Launcher::start()?,
+            meeting: Meeting::default(),
             stop: stop.clone(),
             handle: self.handle,
         });

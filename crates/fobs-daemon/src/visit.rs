@@ -11,6 +11,8 @@ use super::server::{CLOSED_FOR_NEWER, Daemon};
 use super::strangers::Stranger;
 use super::streams::First;
 use super::who::{Person, Visit};
+use fobs::pipe::join::Meeting;
+use fobs::pipe::program::Launcher;
 use fobs::restrict::beneath;
 use fobs::server::{
     Answered, Fetch, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work,
@@ -61,6 +63,8 @@ struct Desk<'a> {
     /// Held until the transfer is over.
     held: Option<(Seat, Option<AttemptGuard>)>,
     meter: Option<Arc<SessionMeter>>,
+    /// Those of its key, once its request is judged.
+    limits: KeyLimits,
     /// What takes the place of the key's rights, for one transfer.
     ticket: Option<Ticket>,
     /// Where a client is told that it waits.
@@ -130,6 +134,7 @@ impl Host for Desk<'_> {
         let meter = self.meter.insert(meter).clone();
         let (seat, _) = self.held.insert((seat, attempt));
         let policy = daemon.policy(rights, seat, meter, self.local)?;
+        self.limits = limits;
         Ok(Policy { streams: daemon.entrance(limits), size_max, ..policy })
     }
 
@@ -196,6 +201,26 @@ impl Host for Desk<'_> {
             }
         }
         self.held = None;
+    }
+
+    fn launcher(&self) -> Option<Launcher> {
+        Some(self.daemon.launcher.clone())
+    }
+
+    fn meeting(&self) -> Option<Meeting> {
+        Some(self.daemon.meeting.clone())
+    }
+
+    fn key(&self) -> Option<PublicKey> {
+        self.key
+    }
+
+    fn is_there(&self) -> bool {
+        !has_gone(&self.socket)
+    }
+
+    fn another_entrance(&mut self) -> StreamEntrance {
+        self.daemon.entrance(self.limits)
     }
 
     fn rest(&mut self, hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave> {
@@ -366,6 +391,7 @@ impl Daemon {
             known: Some(known),
             held: None,
             meter: None,
+            limits: KeyLimits::default(),
             ticket: None,
             teller: None,
         };

@@ -51,6 +51,11 @@ impl Throttle {
         Throttle { rate: Some(rate), ended: Arc::default() }
     }
 
+    /// Another part in the same rate, for a transfer beside this one.
+    pub fn another(&self) -> Throttle {
+        Throttle { rate: self.rate.clone(), ended: Arc::default() }
+    }
+
     /// The lower of a chosen limit and this one, bits per second: a sender that keeps to it sends no bursts.
     pub fn cap(&self, chosen_bps: Option<u64>) -> Option<u64> {
         let ours = self.rate.as_ref().map(|rate| rate.bits_per_second);

@@ -5,6 +5,7 @@ mod check;
 pub mod features;
 pub mod files;
 mod open;
+pub mod pipe;
 mod wire;
 
 use crate::cause::{LossWindow, Remedy};
@@ -18,6 +19,7 @@ use crate::steer::Wanted;
 pub use features::*;
 pub use files::{FileRequest, WireEntry};
 pub use open::{Accept, ByteRange, HostPort, Open, Resuming, Reuse, Sending};
+pub use pipe::{PipeEnd, PipeNews, PipeRequest};
 use serde::{Deserialize, Serialize};
 
 pub use crate::bytes::{Bytes, SecretBytes, SecretText};
@@ -203,6 +205,10 @@ pub enum Message {
     Complete(Complete),
     /// Sender: its figures, after the completion signal.
     Finished(Finished),
+    /// Client, in place of its request: a pipe between two programs (protocol 2.18).
+    Pipe(PipeRequest),
+    /// Either side of a pipe: what happened at its end.
+    PipeNews(PipeNews),
     /// Either side, on a channel that is kept: its last message of this transfer (protocol 2.8).
     Over,
     /// Either side: the session is over.

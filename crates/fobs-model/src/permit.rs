@@ -6,7 +6,7 @@ pub use needs::Needs;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Overwrite, Privileges, Sight, Stamps, Terms};
-use crate::rights::{Access, Action, Rights};
+use crate::rights::{Access, Action, PipeCommand, Rights};
 
 /// What the client of a session may do.
 #[derive(Debug, Clone)]
@@ -48,6 +48,14 @@ impl Permit {
         (self.allows(Action::Read).is_ok(), self.allows(Action::Create).is_ok())
     }
 
+    /// Which commands may run for the client.
+    pub fn commands(&self) -> Commands<'_> {
+        match &self.rights {
+            None => Commands::OfTheUser,
+            Some(rights) => rights.pipe().map_or(Commands::None, Commands::OfTheKey),
+        }
+    }
+
     /// How a push of the client is stored.
     pub fn terms(&self) -> Terms {
         let may = |actions: &[Action]| actions.iter().all(|action| self.allows(*action).is_ok());
@@ -87,14 +95,26 @@ impl Permit {
     }
 
     fn allows(&self, action: Action) -> std::result::Result<(), Whose> {
-        if self.server.is_some_and(|access| !access.allows(action)) {
+        // It is about files, and a name that joins two programs touches none.
+        if action != Action::JoinPipes && self.server.is_some_and(|access| !access.allows(action)) {
             return Err(Whose::Servers);
         }
-        match self.rights.as_ref().map(Rights::access) {
-            Some(access) if !access.allows(action) => Err(Whose::Keys(access)),
+        match &self.rights {
+            Some(rights) if !rights.allows(action) => Err(Whose::Keys(rights.access())),
             _ => Ok(()),
         }
     }
+}
+
+/// Which commands may run for a client.
+#[derive(Debug, Clone, Copy)]
+pub enum Commands<'p> {
+    /// Those that it names: it is the user's own login.
+    OfTheUser,
+    /// That of its key's line.
+    OfTheKey(&'p PipeCommand),
+    /// None.
+    None,
 }
 
 /// Whose rights do not suffice.
@@ -108,13 +128,19 @@ fn refused(whose: &Whose, action: Action, option: Option<&str>) -> Error {
         Some(option) => format!("leave out {option}, or ask whoever runs the server"),
         None => "ask whoever runs the server".to_owned(),
     };
-    let action = action.name();
+    let action_name = action.name();
     Error::new(
         ErrorKind::Denied,
         match whose {
-            Whose::Servers => format!("this server is read-only: no key may {action} here; {advice}"),
+            Whose::Servers => format!("this server is read-only: no key may {action_name} here; {advice}"),
+            Whose::Keys(_) if action == Action::RunCommand => {
+                format!("this key may run no command: its line names none with pipe=; {advice}")
+            }
+            Whose::Keys(_) if action == Action::JoinPipes => {
+                format!("this key may not {action_name}: its line has no pipe-names; {advice}")
+            }
             Whose::Keys(access) => {
-                format!("this key may not {action}: its rights are {}; {advice}", access.name())
+                format!("this key may not {action_name}: its rights are {}; {advice}", access.name())
             }
         },
     )

@@ -102,7 +102,18 @@ enum Target {
 /// Standard output, or a device: takes one file.
 struct Stream {
     writer: Box<dyn Write + Send>,
-    used: bool,
+    takes: Takes,
+}
+
+/// Files that a stream takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// One.
+    One,
+    /// No further one.
+    Nothing,
+    /// Those of a pipe, one after the other.
+    Pieces,
 }
 
 struct CurrentFile {
@@ -151,7 +162,7 @@ impl Sink {
             Place::Into(directory) | Place::Made(directory) => (Arc::new(directory), None),
             Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),
             Place::Device(device) => {
-                let stream = Stream { writer: Box::new(device), used: false };
+                let stream = Stream { writer: Box::new(device), takes: Takes::One };
                 return Ok(Sink::new(Target::Stream(stream), spec.preserve, &spec.budget));
             }
         };
@@ -476,11 +487,14 @@ impl Target {
         match self {
             Target::Tree(tree) => tree.create(cleared, size).map(Storing::File),
             Target::Nothing(_) => Err(nothing_wanted().into()),
-            Target::Stream(stream) if stream.used => Err(one_file_only().into()),
-            Target::Stream(stream) => {
-                stream.used = true;
-                Ok(Storing::Stream)
-            }
+            Target::Stream(stream) => match stream.takes {
+                Takes::Nothing => Err(one_file_only().into()),
+                Takes::One => {
+                    stream.takes = Takes::Nothing;
+                    Ok(Storing::Stream)
+                }
+                Takes::Pieces => Ok(Storing::Stream),
+            },
         }
     }
 }

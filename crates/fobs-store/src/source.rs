@@ -3,6 +3,7 @@
 mod ahead;
 mod earlier;
 mod matching;
+mod pipe;
 mod range;
 mod reading;
 mod removal;
@@ -18,6 +19,8 @@ use blake3::hazmat::ChainingValue;
 pub use self::ahead::stretch_len;
 pub use self::earlier::EarlierFiles;
 use self::matching::Matching;
+use self::pipe::Tap;
+pub use self::pipe::{More, PipeInput};
 pub use self::range::{Part, changed};
 use self::reading::stream_meta;
 pub use self::removal::Removal;
@@ -137,6 +140,8 @@ enum Feed {
     Surveyed(Box<dyn Decided>),
     /// `None` once its only entry is made.
     Stream(Option<Box<dyn Read + Send>>),
+    /// As many as it takes until its end.
+    Pipe(Tap),
 }
 
 impl Feed {
@@ -145,7 +150,7 @@ impl Feed {
         match self {
             Feed::Walk(walk) => walk.is_exhausted(),
             Feed::Surveyed(decided) => decided.is_exhausted(),
-            Feed::Stream(_) => false,
+            Feed::Stream(_) | Feed::Pipe(_) => false,
         }
     }
 }
@@ -348,6 +353,10 @@ impl Source {
         let entry = match &mut self.feed {
             Feed::Walk(walk) => walk.next(),
             Feed::Surveyed(_) => return self.begin_decided(filled),
+            Feed::Pipe(tap) => {
+                let tap = tap.clone();
+                return self.begin_piped(&tap);
+            }
             Feed::Stream(reader) => {
                 let Some(reader) = reader.take() else { return Ok(Begun::End) };
                 self.begin_file(STREAM_NAME.to_vec(), stream_meta(), 0, Input::Stream(reader));

@@ -11,6 +11,7 @@
 //! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
 //! | [`named`] | paths that this process's own user names, through no third user's link |
 //! | [`page_buffer`] | large buffers on huge pages |
+//! | [`pipe`] | how much a pipe between programs holds |
 //! | [`signal`] | writes that raise no SIGPIPE |
 //! | [`sock_diag`] | TCP connections of other processes |
 //! | [`tcp`] | a connection that is not waited for, what limits it, and how little waits unsent in it |
@@ -31,6 +32,7 @@ pub mod host_drops;
 pub mod interface;
 pub mod named;
 pub mod page_buffer;
+pub mod pipe;
 pub mod signal;
 pub mod sock_diag;
 pub mod tcp;
@@ -44,6 +46,7 @@ pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use host_drops::{HostDropMeter, HostDrops};
 pub use interface::Interface;
 pub use page_buffer::PageBuffer;
+pub use pipe::widen_pipe;
 pub use signal::without_sigpipe;
 pub use sock_diag::{Connection, SocketDiag};
 pub use tcp::{TcpInfo, begin_connect, set_unsent_max, set_window_max, tcp_info};

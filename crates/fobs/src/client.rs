@@ -11,6 +11,7 @@ pub mod line;
 mod link;
 pub mod manner;
 mod persist;
+pub(crate) mod pipe;
 pub(crate) mod probe;
 mod request;
 mod resume;

@@ -66,6 +66,7 @@
 //!   transfer         the handle of a transfer
 //!   object/          many transfers over one session, from and to memory; files at the server by name
 //!   client, server   the two ends of a session; session is what both have in common
+//!   pipe/            programs at both ends: descriptors, commands, meetings by name
 //!   direct           small objects in the messages of the control channel
 //!   restrict         what `fobs server --restrict` allows
 //!   examine/         what an end finds out of itself
@@ -91,6 +92,8 @@ pub mod direct;
 pub mod examine;
 mod object;
 #[doc(hidden)]
+pub mod pipe;
+#[doc(hidden)]
 pub mod restrict;
 #[doc(hidden)]
 pub mod server;
@@ -98,6 +101,7 @@ pub mod server;
 pub mod session;
 mod transfer;
 
+pub use client::pipe::{PipeEnds, PipeManner, Piped, pipe};
 pub use examine::walls_here;
 pub use fobs_channel::control::ssh::{FarRequest, copy_between};
 pub use fobs_channel::keygen::{KeygenOutcome, comment_here, keygen, show_key};
@@ -113,6 +117,7 @@ pub use fobs_model::event::{
     EntryFacts, Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary,
 };
 pub use fobs_model::listing::{Entry, EntryKind, FileStamp, Link};
+pub use fobs_model::message::pipe::{PipeEnd, PipeRequest};
 pub use fobs_model::name::{BackupSuffix, BadName, RelPath};
 pub use fobs_model::options::{
     Access, AccountMap, AddressFamily, Carrier, Chatter, Chmod, CongestionControl, FileSystems, Follow,

@@ -7,6 +7,7 @@ mod host;
 mod kept;
 pub mod login;
 mod opened;
+mod pipe;
 mod reach;
 mod request;
 mod stores;
@@ -83,6 +84,25 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The same for another transfer of the session, whose streams get in there.
+    fn of_flow(&self, streams: StreamEntrance) -> Result<Policy> {
+        Ok(Policy {
+            base: self.base_again()?,
+            permit: self.permit.clone(),
+            within: self.within.clone(),
+            udp_ip: self.udp_ip,
+            udp_ports: self.udp_ports,
+            streams,
+            addresses: self.addresses.clone(),
+            client: self.client,
+            throttle: self.throttle.another(),
+            size_max: None,
+            budget: self.budget.clone(),
+            here: self.here.clone(),
+            events: self.events.clone(),
+        })
+    }
+
     /// What paths are relative to, for one more use.
     pub fn base_again(&self) -> Result<Base> {
         self.base.try_clone().map_err(|error| {

@@ -111,7 +111,14 @@ impl Kept {
         let (home, back) = (self.home.clone(), self.back.clone());
         let lease = Lease { home, back, outlet: self.writer.outlet.clone(), used, stands: None };
         let (peer, unheard) = (self.writer.peer.clone(), self.writer.unheard.clone());
-        let reader = ControlReader { frames: nothing(), peer, unheard, inlet: None, lease: Some(lease) };
+        let reader = ControlReader {
+            frames: nothing(),
+            peer,
+            unheard,
+            inlet: None,
+            branches: None,
+            lease: Some(lease),
+        };
         let (carrier, key_exchange, peer) = (self.carrier, self.key_exchange, self.peer.clone());
         let foretold = None;
         ControlChannel { reader, writer, exporter: None, carrier, key_exchange, foretold, peer }

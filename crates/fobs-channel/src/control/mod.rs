@@ -2,6 +2,7 @@
 //!
 //! A channel has two halves that two threads may use at once. It does not interpret messages.
 
+mod branch;
 pub mod frame;
 mod lane;
 mod lease;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use zeroize::Zeroizing;
 
+use self::branch::Branches;
 pub use self::frame::Length;
 use self::frame::{DataFrames, Frame, FrameReader, broken};
 pub use self::lane::{ChannelLane, DoorMailbox, Sent};
@@ -157,6 +159,7 @@ impl ControlChannel {
                 peer: name.clone(),
                 unheard: unheard.clone(),
                 inlet: None,
+                branches: None,
                 lease: None,
             },
             writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), unheard, peer: name },
@@ -176,6 +179,8 @@ pub struct ControlReader {
     unheard: Unheard,
     /// Where that goes which concerns the streams of the session.
     inlet: Option<Inlet>,
+    /// Where the bytes of its branches go.
+    branches: Option<Branches>,
     /// For one transfer of a channel that is kept.
     lease: Option<lease::Lease>,
 }
@@ -213,7 +218,8 @@ impl ControlReader {
     /// Waits for the next message; `None` at a clean end. Messages of newer versions are skipped. Waits as
     /// well while the lane is full of data that nobody takes.
     pub fn recv(&mut self) -> Result<Option<Message>> {
-        let data = if self.inlet.is_some() { DataFrames::Allowed } else { DataFrames::Refused };
+        let takes_data = self.inlet.is_some() || self.branches.is_some();
+        let data = if takes_data { DataFrames::Allowed } else { DataFrames::Refused };
         loop {
             let read = match &mut self.lease {
                 Some(lease) => lease.read(&mut self.frames, data),
@@ -231,8 +237,10 @@ impl ControlReader {
                 }
                 (Ok(Some(Frame::Message(message))), None) => return Ok(Some(message)),
                 (Ok(Some(Frame::Data(record))), Some(inlet)) => inlet.take(record),
-                // Refused where there is no inlet.
-                (Ok(Some(Frame::Data(_))), None) => {}
+                (Ok(Some(Frame::Data(record))), None) => {
+                    // Refused where there is neither.
+                    self.branches.iter().try_for_each(|branches| branches.take(&record))?;
+                }
                 (Ok(None), _) => return Ok(None),
                 (Err(error), _) => return Err(self.unheard.named(&self.peer, error)),
             }

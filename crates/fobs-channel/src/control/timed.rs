@@ -17,7 +17,7 @@ impl ReadDeadline {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
-    fn get(&self) -> Option<Instant> {
+    pub(super) fn get(&self) -> Option<Instant> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

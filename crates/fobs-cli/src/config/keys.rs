@@ -8,11 +8,15 @@ use crate::flags::{self, Row, Shape};
 use crate::spelling::nearest;
 
 /// Subcommands whose options can have defaults.
-pub const COMMANDS: &[(&str, CommandName)] =
-    &[("cp", CommandName::Cp), ("sync", CommandName::Sync), ("doctor", CommandName::Doctor)];
+pub const COMMANDS: &[(&str, CommandName)] = &[
+    ("cp", CommandName::Cp),
+    ("sync", CommandName::Sync),
+    ("doctor", CommandName::Doctor),
+    ("pipe", CommandName::Pipe),
+];
 
 /// Options of one run that no row of the table is about.
-const OF_ONE_RUN: &[&str] = &["dir", "seconds", "help", "version"];
+const OF_ONE_RUN: &[&str] = &["dir", "seconds", "listen", "help", "version"];
 
 /// Largest value of an option that is counted.
 const COUNT_MAX: usize = 9;

@@ -56,6 +56,7 @@ pub fn options_of(words: Vec<OsString>) -> Option<TransferOptions> {
         args::Command::Cp(copy) => &copy.chosen,
         args::Command::Sync(sync) => &sync.chosen,
         args::Command::Doctor(doctor) => &doctor.way.0.chosen,
+        args::Command::Pipe(pipe) => &pipe.way.0.chosen,
         _ => return None,
     };
     resolve::transfer(chosen).ok()
@@ -226,7 +227,8 @@ fn check(program: &Command, words: &[String]) -> Result<(), String> {
     let known = keys::COMMANDS.iter().filter(|(_, command)| knows(*command));
     for command in known.filter_map(|(name, _)| program.find_subcommand(name)) {
         // Any locations will do.
-        let locations: &[&str] = if command.get_name() == "doctor" { &["b:"] } else { &["a", "b:"] };
+        let is_of_host = matches!(command.get_name(), "doctor" | "pipe");
+        let locations: &[&str] = if is_of_host { &["b:"] } else { &["a", "b:"] };
         let words = words.iter().map(String::as_str);
         let line = [command.get_name()].into_iter().chain(words).chain(locations.iter().copied());
         command.clone().try_get_matches_from(line).map_err(|error| sentence(&error))?;

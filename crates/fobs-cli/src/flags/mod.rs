@@ -195,6 +195,13 @@ pub fn rows(command: CommandName) -> impl Iterator<Item = Row> {
             program(refused::REFUSED),
         ],
         CommandName::Doctor => vec![transfer(SENDING), transfer(REACHING)],
+        CommandName::Pipe => vec![
+            program(program::SAYING),
+            transfer(STORING),
+            transfer(REACHING),
+            transfer(SENDING),
+            program(program::TELLING),
+        ],
     };
     groups.into_iter().flatten().filter(move |row| row.about().on(command).is_some())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use fobs::options::Chatter;
-use fobs::options::flag::{CP, Flag, Names, RSYNC, SYNC, Side, Takes};
+use fobs::options::flag::{CP, Flag, Names, PIPE, RSYNC, SYNC, Side, Takes};
 
 use super::words::Told;
 use super::{Chosen, Limit};
@@ -33,7 +33,11 @@ const KBIT_MAX: u64 = u64::MAX / 1000;
 pub const SAYING: &[Row] = &[
     Row::switch("quiet", |it, on| it.program.quiet = on)
         .help("Quiet: no progress, summary or notices; errors are still shown")
-        .on(&[CP.letter('q'), RSYNC.letter('q').help("Print errors only")])
+        .on(&[
+            CP.letter('q'),
+            RSYNC.letter('q').help("Print errors only"),
+            PIPE.letter('q').help("Quiet: print errors only, and what the command says"),
+        ])
         .yields(&["verbose"]),
     Row::new(
         "verbose",
@@ -52,7 +56,7 @@ pub const SAYING: &[Row] = &[
             "The first after 10 s, then one every 10 s in the first minute, every minute in the first ten, and \
              every ten minutes later. On a terminal the progress is always shown.",
         )
-        .on(&[CP])
+        .on(&[CP, PIPE.help("Show the progress: a line that is drawn on a terminal, else one now and then")])
         .yields(&["quiet"]),
 ];
 
@@ -93,13 +97,14 @@ pub const TELLING: &[Row] = &[
             SYNC.of_one_run().help(
                 "Write events to standard output, one JSON object per line, as fobs cp does",
             ),
+            PIPE.of_one_run().help("Write events to standard error, one JSON object per line; what the command says too"),
         ]),
     Row::switch("explain", |it, on| it.program.explain = on)
         .help(
             "Explain what limits the copy's rate: during the copy (after 5, 10, 20 s, ...) and at its end, with \
              remedies",
         )
-        .on(&[CP, SYNC]),
+        .on(&[CP, SYNC, PIPE.help("Explain at the end what limited the rate of each direction, with remedies")]),
     Row::new("trace", "FILE", Takes::Path(Names::File, |it, file| it.program.trace = Some(file)))
         .help("Write the measurements of both ends to FILE, for fobs explain")
         .on(&[CP.of_one_run()]),

@@ -13,7 +13,7 @@ use crate::exit;
 type Term = (&'static str, &'static [&'static str], &'static str);
 
 /// Pages of commands that call another host and read the configuration.
-const CALLERS: &[&str] = &["cp", "sync", "doctor", "config"];
+const CALLERS: &[&str] = &["cp", "sync", "doctor", "pipe", "config"];
 
 const ENVIRONMENT: &[Term] = &[
     (
@@ -27,7 +27,7 @@ const ENVIRONMENT: &[Term] = &[
     ("CVSIGNORE", &["sync"], "Patterns that -C leaves out, beside its own."),
     (
         "XDG_CONFIG_HOME, XDG_STATE_HOME",
-        &["cp", "sync", "doctor", "config", "keygen", "clean", "serve"],
+        &["cp", "sync", "doctor", "pipe", "config", "keygen", "clean", "serve"],
         "Directories in place of ~/.config and ~/.local/state.",
     ),
     (
@@ -49,17 +49,17 @@ const FILES: &[Term] = &[
     ("/etc/fobs/config.toml", CALLERS, "Those of the host, after the user's."),
     (
         "~/.config/fobs/identity",
-        &["cp", "sync", "doctor", "keygen", "serve"],
+        &["cp", "sync", "doctor", "pipe", "keygen", "serve"],
         "The private key for daemons, as fobs keygen makes it.",
     ),
     (
         "~/.config/fobs/known_hosts",
-        &["cp", "sync", "doctor"],
+        &["cp", "sync", "doctor", "pipe"],
         "The keys of daemons, each pinned when it was first seen.",
     ),
     (
         "~/.local/state/fobs/",
-        &["cp", "sync", "doctor", "clean"],
+        &["cp", "sync", "doctor", "pipe", "clean"],
         "What was learned of paths and losses, and the hosts to which fobs may send itself.",
     ),
     (

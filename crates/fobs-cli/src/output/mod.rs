@@ -32,6 +32,9 @@ pub trait Reporter: EventSink {
     /// `FileIo` if a report could not be written (a closed pipe is no error).
     fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()>;
 
+    /// Removes what is drawn: nothing follows.
+    fn clear(&self) {}
+
     /// Prints a line that was asked for with a signal, on standard error whatever else is shown there.
     fn status(&self, sentence: &str) {
         note(sentence);
@@ -58,6 +61,19 @@ pub fn of_copy(said: &ProgramWords, name: &[u8], limit: Option<u64>) -> Arc<dyn 
 /// The reporter of `--json`, of a command whose failures have these exit codes.
 pub fn of_json(code: fn(&Error) -> u8) -> Arc<dyn Reporter> {
     Arc::new(Json::new(io::stdout()).with_codes(code))
+}
+
+/// The reporter of `fobs pipe`, whose standard output is that of its command.
+pub fn of_pipe(said: &ProgramWords) -> Arc<dyn Reporter> {
+    if said.json {
+        return Arc::new(Json::new(io::stderr()));
+    }
+    let detail = if said.quiet { Detail::Errors } else { Detail::Summary };
+    let is_shown = said.progress && !said.quiet;
+    let is_drawn = io::stderr().is_terminal();
+    let bar = (is_shown && is_drawn).then(|| progress::Bar::new(b"pipe"));
+    let steps = (is_shown && !is_drawn).then(Steps::new);
+    Arc::new(Person::new(io::stderr(), detail, bar).stepwise(steps))
 }
 
 /// The sink of a command that shows notices only, each as a line on standard error.

@@ -169,6 +169,12 @@ impl<W: Write + Send> Reporter for Person<W> {
         Ok(())
     }
 
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.clear();
+        }
+    }
+
     fn status(&self, sentence: &str) {
         self.say(Detail::Errors, sentence);
     }

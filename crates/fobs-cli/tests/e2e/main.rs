@@ -39,6 +39,8 @@ mod neighbours;
 mod options;
 mod outages;
 mod packaging;
+mod pipe;
+mod pipe_names;
 mod privileges;
 mod refusals;
 mod reports;

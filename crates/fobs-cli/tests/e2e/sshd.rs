@@ -102,6 +102,11 @@ impl Sshd {
         self.verb_with(case, "cp", remote_program)
     }
 
+    /// `fobs pipe` with the options to reach this host.
+    pub fn pipe(&self, case: &Case) -> Command {
+        self.verb_with(case, "pipe", peer_path())
+    }
+
     /// `fobs sync` with the options to reach this host.
     pub fn sync(&self, case: &Case) -> Command {
         self.verb_with(case, "sync", peer_path())

@@ -49,6 +49,9 @@ pub const WAITS: &str = "waits";
 /// The feature of a program that pulls names of a tree with a ticket, as a sync (protocol 2.13).
 pub const PICKED: &str = "picked";
 
+/// The feature of a program that has pipes between programs (protocol 2.18).
+pub const PIPE: &str = "pipe";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -72,6 +75,7 @@ pub const FEATURES: &[&str] = &[
     PULSE,
     WAITS,
     PICKED,
+    PIPE,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

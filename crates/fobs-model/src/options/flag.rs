@@ -89,6 +89,8 @@ pub enum CommandName {
     Sync,
     /// `fobs doctor`
     Doctor,
+    /// `fobs pipe`
+    Pipe,
 }
 
 /// `fobs cp` takes it.
@@ -99,6 +101,8 @@ pub const SYNC: Use = Use::of(CommandName::Sync);
 pub const RSYNC: Use = SYNC.of_one_run().negated();
 /// `fobs doctor` takes it.
 pub const DOCTOR: Use = Use::of(CommandName::Doctor);
+/// `fobs pipe` takes it.
+pub const PIPE: Use = Use::of(CommandName::Pipe);
 
 /// Which ends of a transfer must know an option. One that only this end must know is not handed to another
 /// host that runs a copy for this one.

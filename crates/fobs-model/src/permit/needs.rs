@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use crate::direction::TransferDirection;
 use crate::message::files::FileRequest;
 use crate::message::{
-    ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, Open, PathRole, REUSE, Resuming, Reuse, SYNC,
+    ByteRange, COPY_MODES, DELTA, DOCTOR, LEVEL_2, Open, PIPE, PathRole, PipeRequest, REUSE, Resuming, Reuse,
+    SYNC,
 };
 use crate::options::PickedNames;
 use crate::options::sync::{Absent, BasisUse, Compare, Present, SYNC2, SyncOptions, SyncRules};
@@ -365,6 +366,19 @@ impl<'r> Needs<'r> {
             // It is refused as such.
             FileRequest::Unknown => Needs::default(),
         }
+    }
+
+    /// Of a pipe between two programs. `has_command` is whether the key's line names one, which comes before
+    /// what a client listens as.
+    pub fn of_pipe(request: &PipeRequest, has_command: bool) -> Needs<'static> {
+        let action = match request {
+            PipeRequest::Command { line: _ } => Action::RunCommand,
+            PipeRequest::Name { name: _ } if has_command => Action::RunCommand,
+            PipeRequest::Name { name: _ } | PipeRequest::Listen { name: _, wait_ms: _ } => Action::JoinPipes,
+            // It is refused as such.
+            PipeRequest::Unknown => return Needs::default(),
+        };
+        Needs { actions: vec![(action, None)], paths: Vec::new(), features: vec![(PIPE, "pipes")] }
     }
 
     /// Of a host's examination, as far as it is about the disk at a directory.

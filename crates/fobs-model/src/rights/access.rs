@@ -35,6 +35,9 @@ const TABLE: [(Action, [bool; Access::ALL.len()]); Action::ALL.len()] = {
         (Action::SignTickets, [YES, YES, NO, NO]),
         (Action::TryDisk, [NO, YES, NO, NO]),
         (Action::TryPath, [YES, YES, YES, YES]),
+        // Options of their own give these: `pipe=` and `pipe-names`.
+        (Action::RunCommand, [NO, NO, NO, NO]),
+        (Action::JoinPipes, [NO, NO, NO, NO]),
     ]
 };
 

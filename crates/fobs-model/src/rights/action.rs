@@ -31,6 +31,10 @@ pub enum Action {
     TryDisk,
     /// The server measures itself and the path; data of no file flows.
     TryPath,
+    /// The server runs the command of the key's line.
+    RunCommand,
+    /// The client's program is joined to that of another client by a name.
+    JoinPipes,
 }
 
 impl Action {
@@ -50,6 +54,8 @@ impl Action {
         Action::SignTickets,
         Action::TryDisk,
         Action::TryPath,
+        Action::RunCommand,
+        Action::JoinPipes,
     ];
 
     /// Behind "may" in a sentence, and in the table of docs/security.md.
@@ -69,6 +75,8 @@ impl Action {
             Action::SignTickets => "have tickets signed",
             Action::TryDisk => "try the disk",
             Action::TryPath => "try the path and the host",
+            Action::RunCommand => "run a command",
+            Action::JoinPipes => "join pipes by name",
         }
     }
 }

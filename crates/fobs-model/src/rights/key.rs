@@ -1,6 +1,6 @@
 //! The rights of one key.
 
-use super::{Access, Action, Privileges};
+use super::{Access, Action, PipeCommand, Privileges};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What the client of a key may do, and where.
@@ -10,12 +10,31 @@ pub struct Rights {
     privileges: Privileges,
     /// Relative and normalised; empty is all of the root.
     paths: Vec<Vec<u8>>,
+    /// What the server runs for it.
+    pipe: Option<PipeCommand>,
+    names: PipeNames,
+}
+
+/// Whether a client may join its program to another client's by a name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PipeNames {
+    /// It may not: the default.
+    #[default]
+    Refused,
+    /// It may.
+    Allowed,
 }
 
 impl Rights {
     /// This access to all of the root, without privileges.
     pub fn new(access: Access) -> Rights {
-        Rights { access, privileges: Privileges::Withheld, paths: Vec::new() }
+        Rights {
+            access,
+            privileges: Privileges::Withheld,
+            paths: Vec::new(),
+            pipe: None,
+            names: PipeNames::Refused,
+        }
     }
 
     /// What files may get from it.
@@ -48,6 +67,30 @@ impl Rights {
         })?;
         self.paths.push(normal);
         Ok(self)
+    }
+
+    /// The server runs this for it.
+    pub fn with_pipe(self, pipe: Option<PipeCommand>) -> Rights {
+        Rights { pipe, ..self }
+    }
+
+    /// Whether it joins pipes by name.
+    pub fn with_pipe_names(self, names: PipeNames) -> Rights {
+        Rights { names, ..self }
+    }
+
+    /// Its command.
+    pub fn pipe(&self) -> Option<&PipeCommand> {
+        self.pipe.as_ref()
+    }
+
+    /// Whether its client may do that: by its access, or by an option of its own.
+    pub fn allows(&self, action: Action) -> bool {
+        match action {
+            Action::RunCommand => self.pipe.is_some(),
+            Action::JoinPipes => self.names == PipeNames::Allowed,
+            _ => self.access.allows(action),
+        }
     }
 
     /// Its access.

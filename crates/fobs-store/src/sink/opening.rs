@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::{Sink, SinkSpec, Stream, Target, one_file_only};
+use super::{Sink, SinkSpec, Stream, Takes, Target, one_file_only};
 use crate::attributes::Preserve;
 use crate::destination::{Place, look};
 use crate::source::SourceShape;
@@ -61,10 +61,16 @@ impl Sink {
             return Err(one_file_only());
         }
         Ok(Sink::new(
-            Target::Stream(Stream { writer, used: false }),
+            Target::Stream(Stream { writer, takes: Takes::One }),
             Preserve::default(),
             &MemoryBudget::default(),
         ))
+    }
+
+    /// Writes what comes of a pipe to `writer`, in order and as soon as it is verified.
+    pub fn to_pipe(writer: Box<dyn Write + Send>, budget: MemoryBudget) -> Sink {
+        let stream = Stream { writer, takes: Takes::Pieces };
+        Sink::new(Target::Stream(stream), Preserve::default(), &budget)
     }
 }
 

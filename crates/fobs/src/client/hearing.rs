@@ -26,12 +26,15 @@ pub enum Awaited {
     Stored,
     /// The answer about files by name.
     Entries,
+    /// The other end of a pipe.
+    Pipe,
 }
 
 impl Awaited {
     /// All of them.
     #[cfg(test)]
-    pub const ALL: &[Awaited] = &[Awaited::Paths, Awaited::Answer, Awaited::Stored, Awaited::Entries];
+    pub const ALL: &[Awaited] =
+        &[Awaited::Paths, Awaited::Answer, Awaited::Stored, Awaited::Entries, Awaited::Pipe];
 }
 
 /// A wait for messages. What the channel waited for before it is over.

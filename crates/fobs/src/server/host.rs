@@ -1,6 +1,8 @@
 //! What a server does around the transfers of a connection.
 
-use super::{Policy, Wanted};
+use super::{Policy, StreamEntrance, Wanted};
+use crate::pipe::join::Meeting;
+use crate::pipe::program::Launcher;
 use fobs_channel::control::ControlWriter;
 use fobs_channel::secure::ticket::Ticket;
 use fobs_model::cancel::CancelToken;
@@ -86,6 +88,31 @@ pub trait Host {
     /// Pulls what a ticket names for the client; the files that came.
     fn fetch(&mut self, _asked: Fetch<'_>) -> Result<Vec<WireEntry>> {
         Err(no_daemon())
+    }
+
+    /// What starts the commands of pipes, where any may run.
+    fn launcher(&self) -> Option<Launcher> {
+        None
+    }
+
+    /// Where clients with pipes meet by name.
+    fn meeting(&self) -> Option<Meeting> {
+        None
+    }
+
+    /// The client's key.
+    fn key(&self) -> Option<PublicKey> {
+        None
+    }
+
+    /// Whether the client is still there.
+    fn is_there(&self) -> bool {
+        true
+    }
+
+    /// How streams of the second object of a pipe get in.
+    fn another_entrance(&mut self) -> StreamEntrance {
+        StreamEntrance::Own
     }
 
     /// A transfer has ended after which another may come: it is logged, and its seat is free.

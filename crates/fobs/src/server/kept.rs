@@ -6,7 +6,7 @@ use super::{
 use fobs_channel::control::{ControlChannel, ControlWriter, Kept, KeptSide};
 use fobs_engine::tell_abort;
 use fobs_model::cancel::CancelToken;
-use fobs_model::error::Result;
+use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::Hello;
 use std::time::Duration;
 
@@ -53,6 +53,10 @@ pub(super) fn serve(
                     tell_abort(&writer, error);
                 }
                 host.ended(&outcome);
+            }
+            Heard::Pipe(_) => {
+                let why = "a pipe has a connection of its own; ask for it first";
+                return Err(Error::new(ErrorKind::Usage, why));
             }
             Heard::Files(request) => {
                 let_tell(&lease, hello, host);

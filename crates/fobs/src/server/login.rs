@@ -1,6 +1,7 @@
 //! One connection of a user over ssh: `fobs server`.
 
 use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session};
+use crate::pipe::program::Launcher;
 use crate::restrict::restricted;
 use fobs_channel::control::{ControlChannel, ssh};
 use fobs_engine::Throttle;
@@ -29,6 +30,9 @@ pub fn serve_stdio(
     cancel: &CancelToken,
 ) -> std::result::Result<(), StdioError> {
     let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
+    if restriction.is_none() {
+        login.launcher = Some(Launcher::start().map_err(StdioError::Untold)?);
+    }
     login.sources = here;
     let domain = login.domain().map_err(StdioError::Untold)?;
     let channel = ssh::server_channel().map_err(StdioError::Untold)?;
@@ -76,6 +80,8 @@ struct Login {
     /// The address to which the client made its connection.
     here: Option<IpAddr>,
     sources: SourcesHere,
+    /// Starts the user's commands, if the session may.
+    launcher: Option<Launcher>,
     is_client_told: bool,
 }
 
@@ -101,6 +107,7 @@ impl Login {
             within,
             here,
             sources: SourcesHere::default(),
+            launcher: None,
             is_client_told: false,
         })
     }
@@ -151,6 +158,10 @@ impl Host for Login {
             }
         }
         Ok(expanded.paths)
+    }
+
+    fn launcher(&self) -> Option<Launcher> {
+        self.launcher.clone()
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}

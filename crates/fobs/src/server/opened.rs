@@ -1,7 +1,7 @@
 //! A connection from its first message to its end: what a client may send before it is known whether it may
 //! anything, and what follows.
 
-use super::{Heard, Host, OPEN_WAIT, SessionFigures, hear_request, kept, serve_request};
+use super::{Heard, Host, OPEN_WAIT, SessionFigures, hear_request, kept, pipe, serve_request};
 use fobs_channel::control;
 use fobs_channel::control::{ControlChannel, ControlWriter, Length};
 use fobs_engine::tell_abort;
@@ -67,6 +67,7 @@ impl Opened {
             Heard::Request(request) if !request.open.reuse.keep => {
                 serve_request(channel, request, &hello, cancel, host).map(Some)
             }
+            Heard::Pipe(request) => pipe::serve(channel, &request, &hello, cancel, host).map(Some),
             heard => kept::serve(channel, heard, &hello, cancel, host),
         };
         let outcome = outcome.inspect_err(|error| {

@@ -4,7 +4,7 @@ use super::{Host, PATHS_MAX};
 use fobs_channel::control::{ControlChannel, Length};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::files::FileRequest;
-use fobs_model::message::{Bytes, Message, Open};
+use fobs_model::message::{Bytes, Message, Open, PipeRequest};
 use fobs_store::filter_of;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ pub(super) enum Heard {
     Request(Box<Request>),
     /// Something about files by name.
     Files(Box<FileRequest>),
+    /// A pipe between two programs.
+    Pipe(PipeRequest),
     /// It has none yet, and keeps the connection.
     Rest,
 }
@@ -67,6 +69,10 @@ pub(super) fn hear_request(
         Some(Message::Files(request)) if examine.is_none() => {
             channel.set_read_deadline(None);
             return Ok(Heard::Files(Box::new(request)));
+        }
+        Some(Message::Pipe(request)) if examine.is_none() => {
+            channel.set_read_deadline(None);
+            return Ok(Heard::Pipe(request));
         }
         Some(other) => {
             let aborted = fobs_engine::aborted(&channel.peer.description, &other);

@@ -1,8 +1,8 @@
 //! What a client wants, as it is judged.
 
 use fobs_model::direction::TransferDirection;
-use fobs_model::message::Open;
 use fobs_model::message::files::FileRequest;
+use fobs_model::message::{Open, PipeRequest};
 
 /// What a client wants to be judged.
 #[derive(Clone, Copy)]
@@ -13,6 +13,7 @@ pub enum Wanted<'a> {
         examine: Option<&'a [u8]>,
     },
     Files(&'a FileRequest),
+    Pipe(&'a PipeRequest),
 }
 
 /// What a request is about: whether anything is moved or changed.
@@ -26,6 +27,8 @@ pub enum Work {
     Probe,
     /// Files by name.
     Names,
+    /// A pipe between two programs.
+    Pipe,
 }
 
 impl Wanted<'_> {
@@ -35,6 +38,8 @@ impl Wanted<'_> {
             Wanted::Transfer { open, .. } => open.direction,
             Wanted::Files(request) if request.writes() => TransferDirection::Push,
             Wanted::Files(_) => TransferDirection::Pull,
+            // It moves bytes both ways, and the client begins.
+            Wanted::Pipe(_) => TransferDirection::Push,
         }
     }
 
@@ -43,6 +48,7 @@ impl Wanted<'_> {
         let open = match self {
             Wanted::Transfer { open, .. } => open,
             Wanted::Files(_) => return Work::Names,
+            Wanted::Pipe(_) => return Work::Pipe,
         };
         match &open.sync {
             _ if open.probe.is_some() => Work::Probe,
@@ -56,7 +62,7 @@ impl Wanted<'_> {
     pub fn transfer_id(self) -> Option<[u8; 16]> {
         match self {
             Wanted::Transfer { open, .. } => open.resuming.transfer_id,
-            Wanted::Files(_) => None,
+            Wanted::Files(_) | Wanted::Pipe(_) => None,
         }
     }
 }

@@ -4,12 +4,17 @@ use super::KEY_TYPE;
 use super::limits::{KeyLimits, parse_count, parse_rate};
 use fobs_model::error::Error;
 use fobs_model::options::Privileges;
-use fobs_model::rights::{Access, Rights};
+use fobs_model::rights::{Access, PipeCommand, PipeNames, Rights};
 
 /// What may stand there beside an access, as it is written, and what it says.
 const OTHERS: &[(&str, &str)] = &[
     ("privileged", "files may get owners, set-id bits, devices and any attributes"),
     ("path=\"sub/dir\"", "only there; may be given more than once"),
+    (
+        "pipe=\"COMMAND\"",
+        "run this command of fixed words for fobs pipe; %k is the name that the client gives",
+    ),
+    ("pipe-names", "join its programs to those of other keys by name (fobs pipe)"),
     ("sessions=N", "at most N copies at once"),
     ("rate=RATE", "at most this rate over all its copies, as in 500Mbit"),
     ("open-files=N", "at most N file descriptors of the daemon"),
@@ -43,12 +48,14 @@ pub(super) fn options_len(line: &[u8]) -> Result<usize, String> {
 /// The rights and limits that the options give.
 pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), String> {
     let (mut access, mut paths, mut limits) = (None, Vec::new(), KeyLimits::default());
+    let (mut pipe, mut names) = (None, PipeNames::Refused);
     let mut privileges = Privileges::Withheld;
     let mut rest = options;
     while !rest.is_empty() {
         let (option, after) = next_option(rest)?;
         match option.value {
             None if option.name == b"privileged" => privileges = Privileges::OfTheUser,
+            None if option.name == b"pipe-names" => names = PipeNames::Allowed,
             None => {
                 let named = Access::from_name(option.name).ok_or_else(|| unknown(option.name))?;
                 if access.replace(named).is_some() {
@@ -58,6 +65,7 @@ pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), Strin
             }
             Some(value) => match option.name {
                 b"path" => paths.push(value),
+                b"pipe" => once("pipe", &mut pipe, PipeCommand::read(&value).map_err(why))?,
                 b"sessions" => once("sessions", &mut limits.sessions, parse_count(&value))?,
                 b"rate" => once("rate", &mut limits.rate_bps, parse_rate(&value))?,
                 b"open-files" => once("open-files", &mut limits.open_files, parse_count(&value))?,
@@ -74,7 +82,7 @@ pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), Strin
     limits.check()?;
     let rights = Rights::new(access.unwrap_or(Access::ReadOnly)).with_privileges(privileges);
     let rights = paths.iter().try_fold(rights.map_err(why)?, |rights, path| rights.with_path(path));
-    Ok((rights.map_err(why)?, limits))
+    Ok((rights.map_err(why)?.with_pipe(pipe).with_pipe_names(names), limits))
 }
 
 /// One option: `NAME` or `NAME=VALUE`.
@@ -91,6 +99,7 @@ fn next_option(text: &[u8]) -> Result<(RawOption<'_>, &[u8]), String> {
     let (value, after) = match after {
         [b'"', quoted @ ..] => quoted_value(quoted)?,
         _ if name == b"path" => return Err("path needs quotes: path=\"sub/dir\"".to_owned()),
+        _ if name == b"pipe" => return Err("pipe needs quotes: pipe=\"zfs receive tank/%k\"".to_owned()),
         _ => {
             let end = after.iter().position(|byte| *byte == b',').unwrap_or(after.len());
             (after[..end].to_vec(), &after[end..])

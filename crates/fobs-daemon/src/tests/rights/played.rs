@@ -6,12 +6,12 @@ use super::tables::{allowed, needed};
 use fobs::doctor::{Checkup, DiskFacts};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind};
-use fobs_model::message::PathRole;
+use fobs_model::message::{PathRole, PipeRequest};
 use fobs_model::name::{BackupSuffix, RelPath};
 use fobs_model::options::sync::{Absent, Compare, Delete, DeleteWhen, Present, Report, SyncOptions};
 use fobs_model::options::{Location, TransferOptions};
-use fobs_model::permit::{Needs, Permit};
-use fobs_model::rights::{Access, Rights};
+use fobs_model::permit::{Commands, Needs, Permit};
+use fobs_model::rights::{Access, PipeCommand, PipeNames, Rights};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,7 +223,9 @@ fn every_request_under_every_right_is_as_printed() {
     }
     for (request, _) in needed() {
         let played = plays.iter().any(|play| request.starts_with(play.row));
-        let elsewhere = request.starts_with("patterns") || request.contains("fobs doctor");
+        let elsewhere = request.starts_with("patterns")
+            || request.contains("fobs doctor")
+            || request.contains("fobs pipe");
         assert!(played || elsewhere, "{request} is played by no test");
     }
 }
@@ -284,6 +286,33 @@ fn the_disk_is_tried_only_where_that_is_printed() {
             }
         }
         assert_eq!(stage.standing(), before);
+    }
+}
+
+#[test]
+fn pipes_are_for_the_lines_that_name_them() {
+    let command = PipeRequest::command(b"cat".to_vec());
+    let name = PipeRequest::Name { name: "db".to_owned() };
+    let listen = PipeRequest::Listen { name: "db".to_owned(), wait_ms: 1 };
+    for &access in Access::ALL {
+        let rights = Rights::new(access);
+        let pipe = PipeCommand::read(b"cat %k").unwrap();
+        for (rights, may_run, may_join) in [
+            (rights.clone(), false, false),
+            (rights.clone().with_pipe(Some(pipe)), true, false),
+            (rights.with_pipe_names(PipeNames::Allowed), false, true),
+        ] {
+            let permit = Permit::of_key(rights);
+            let runs = matches!(permit.commands(), Commands::OfTheKey(_));
+            let may = |request| permit.check(&Needs::of_pipe(request, runs)).is_ok();
+            assert_eq!(runs, may_run);
+            assert_eq!(may(&name), may_run || may_join, "{}", access.name());
+            assert_eq!(may(&listen), may_join, "{}", access.name());
+            // The server does not run it even where it runs another one.
+            assert!(!may(&command) || runs);
+            let read_only = permit.clone().read_only();
+            assert!(read_only.check(&Needs::of_pipe(&name, runs)).is_ok() == (may_join && !runs));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Options about what is taken, how it is stored, and how a copy goes on after one that was interrupted.
 
 use super::super::sync::DELTA;
-use super::{CP, Flag, RSYNC, SYNC, Side, TransferOptions};
+use super::{CP, Flag, PIPE, RSYNC, SYNC, Side, TransferOptions};
 
 type Row = Flag<TransferOptions>;
 
@@ -23,7 +23,7 @@ pub const TAKING: &[Row] = &[
 pub const STORING: &[Row] = &[
     Row::switch("compress", |it, on| it.compress = on)
         .help("Compress data (zstd) where that makes it smaller")
-        .on(&[CP.letter('C'), RSYNC.letter('z').configurable()])
+        .on(&[CP.letter('C'), RSYNC.letter('z').configurable(), PIPE.letter('C')])
         .library("compress")
         .side(Side::Sender),
     Row::switch("fsync", |it, on| it.fsync = on)

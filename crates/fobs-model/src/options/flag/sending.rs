@@ -1,6 +1,6 @@
 //! Options about how data travels: congestion control, what carries it, rates, times and memory.
 
-use super::{CP, DOCTOR, Flag, Names, Rank, SYNC, Side, Sizes, Takes, TransferOptions};
+use super::{CP, DOCTOR, Flag, Names, PIPE, Rank, SYNC, Side, Sizes, Takes, TransferOptions};
 use crate::options::{
     CongestionControl, JudgeMethod, MEMORY_RANGE, PACKET_SIZE_RANGE, Priority, TCP_BUFFER_RANGE,
 };
@@ -15,6 +15,7 @@ pub const SENDING: &[Row] = &[
         Ok(())
     }))
     .help("Congestion control algorithm")
+    .on(&[CP, SYNC, PIPE])
     .default("auto")
     .yields(&["priority", "deadline"])
     .library("cc")
@@ -29,7 +30,11 @@ pub const SENDING: &[Row] = &[
          connections as the path needs; tcp:N: with N of them, at most 64. ssh: one stream inside the control \
          connection (ssh, or that to a daemon), which gets through wherever that does.",
     )
-    .on(&[CP, SYNC.help("What carries the data: auto, udp, tcp, tcp:N or ssh, as for fobs cp")])
+    .on(&[
+        CP,
+        SYNC.help("What carries the data: auto, udp, tcp, tcp:N or ssh, as for fobs cp"),
+        PIPE.help("What carries the data: auto, udp, tcp, tcp:N or ssh, as for fobs cp"),
+    ])
     .default("auto")
     .library("transport")
     .side(Side::Both),
@@ -40,14 +45,14 @@ pub const SENDING: &[Row] = &[
             "One that the sending host's kernel has loaded and permits: \
              net.ipv4.tcp_allowed_congestion_control.",
         )
-        .on(&[CP])
+        .on(&[CP, PIPE])
         .side(Side::Sender),
     Row::new("tcp-buffer", "BYTES", Takes::Size(TCP_BUFFERS, |it, bytes| {
         it.tcp.buffer = u32::try_from(bytes).ok();
     }))
     .help("Send and receive buffers of TCP connections that carry data [default: the kernels adapt them]")
     .detail("Both kernels cut it to net.core.wmem_max and rmem_max. Units as in 64KiB or 4MiB.")
-    .on(&[CP])
+    .on(&[CP, PIPE])
     .side(Side::Both),
     Row::new("stream-allotment", "ALLOTMENT", Takes::Form(|it, text| {
         it.stream_allotment = text.parse()?;
@@ -63,6 +68,7 @@ pub const SENDING: &[Row] = &[
         Ok(())
     }))
     .help("Priority of --cc auto on a shared link")
+    .on(&[CP, SYNC, PIPE])
     .default("fair")
     .library("priority")
     .side(Side::Sender),
@@ -95,6 +101,7 @@ pub const SENDING: &[Row] = &[
             CP,
             SYNC.help("Maximum rate as for fobs cp, or the rate of --cc fixed"),
             DOCTOR.help("Maximum rate at which the path is tried, as in fobs cp"),
+            PIPE.help("Maximum rate in each direction as for fobs cp, or the rate of --cc fixed"),
         ])
         .library("rate")
         .side(Side::Sender),
@@ -107,6 +114,7 @@ pub const SENDING: &[Row] = &[
         .on(&[
             CP,
             SYNC.help("How long to wait for the other host once data has flowed, as for fobs cp"),
+            PIPE.help("How long to wait for the other host when the network fails, and with --listen for the other end"),
         ])
         .library("timeout")
         .side(Side::Both),
@@ -135,14 +143,18 @@ pub const SENDING: &[Row] = &[
             "Long paths need about two bandwidth-delay products: 400 MB at 10 Gbit/s and 160 ms. The other side \
              has its own. A number without a unit is bytes; units as in 512MiB or 2G.",
         )
-        .on(&[CP, SYNC.help("Memory that this side may hold, as for fobs cp")])
+        .on(&[
+            CP,
+            SYNC.help("Memory that this side may hold, as for fobs cp"),
+            PIPE.help("Memory that this side may hold for each direction, as for fobs cp"),
+        ])
         .library("memory"),
     Row::new("packet-size", "BYTES", Takes::Size(PACKETS, |it, bytes| {
         it.packet_size = u16::try_from(bytes).ok();
     }))
     .help("Data bytes per packet [default: as many as the path carries]")
     .detail("A number without a unit is bytes; units as in 1.4k or 8KiB.")
-    .on(&[CP])
+    .on(&[CP, PIPE])
     .library("packet_size")
     .side(Side::Both),
 ];

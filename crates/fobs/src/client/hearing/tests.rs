@@ -5,13 +5,14 @@ use super::Awaited;
 use crate::client::copy;
 use crate::client::line::Caller;
 use crate::client::manner::Manner;
+use crate::client::pipe::{PipeManner, pipe};
 use fobs_channel::control::frame::encode;
 use fobs_channel::control::{features, program};
 use fobs_engine::Steering;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind};
 use fobs_model::event::{Event, EventSink};
-use fobs_model::message::{Bytes, FileRequest, Hello, Message, SecretText};
+use fobs_model::message::{Bytes, FileRequest, Hello, Message, PipeRequest, SecretText};
 use fobs_model::options::{Carrier, Location, Remote, SshOptions, TransferOptions};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -100,6 +101,12 @@ fn ends_of(awaited: Awaited, place: &Path, options: &TransferOptions) -> Vec<(St
         Awaited::Paths => copied(Location::Remote(remote(b"*.dat")), Location::Local(place.to_path_buf())),
         Awaited::Answer => copied(file(LARGE), Location::Remote(remote(b"there"))),
         Awaited::Stored => copied(file(5), Location::Remote(remote(b"there"))),
+        Awaited::Pipe => {
+            let manner = PipeManner { options, sending: &events, receiving: &events, cancel: &cancel };
+            let ends = || Err(Error::internal("it is not joined"));
+            let outcome = pipe(&remote(b""), PipeRequest::command(b"cat".to_vec()), ends, manner);
+            vec![("pipe".to_owned(), outcome.expect_err("nobody answers"))]
+        }
         Awaited::Entries => {
             let requests = std::iter::successors(after(None), |request| after(Some(request)));
             let steering = Steering::new();

@@ -37,6 +37,15 @@ impl Telling {
     }
 }
 
+/// What becomes of a transfer in which nothing moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// It is given up after the timeout.
+    IsTimed,
+    /// It goes on as long as the other side is heard.
+    IsEndured,
+}
+
 /// A transfer over all its attempts.
 pub(in crate::client) struct Course {
     /// The same in all of them, so that a new session takes over from the old one.
@@ -49,6 +58,8 @@ pub(in crate::client) struct Course {
     /// That of the newest attempt that was set up.
     pub(in crate::client) reporter: Option<Arc<Reporter>>,
     repeatable: Remedy,
+    /// Whether a transfer that stands still is given up.
+    rest: Rest,
     /// When the first attempt was set up.
     started: Option<Instant>,
     /// Attempts that were set up.
@@ -73,6 +84,7 @@ impl Course {
             expanded: None,
             reporter: None,
             repeatable,
+            rest: Rest::IsTimed,
             started: None,
             sessions: 0,
             bytes_before: 0,
@@ -80,6 +92,11 @@ impl Course {
             deletions_before: 0,
             was_taken: false,
         }
+    }
+
+    /// Of an object of a pipe: the programs at its ends may say or take nothing for as long as they like.
+    pub(in crate::client) fn of_pipe(id: TransferId) -> Course {
+        Course { rest: Rest::IsEndured, ..Course::new(id, Remedy::None) }
     }
 
     /// An attempt was set up.
@@ -137,7 +154,7 @@ impl Course {
         // What is read for a comparison may take long at either end, and moves nothing meanwhile.
         let compares = options.checksum || options.append_verify;
         let standstill = match self.repeatable {
-            _ if compares && far == Telling::Nothing => EndsAt::SilenceOnly,
+            _ if compares && far == Telling::Nothing || self.rest == Rest::IsEndured => EndsAt::SilenceOnly,
             Remedy::Reconnect => EndsAt::NothingNew(OwnEnd::Files),
             // A stream, or the like.
             Remedy::None => EndsAt::NothingNew(OwnEnd::Stream),
