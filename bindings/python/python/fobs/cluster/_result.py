@@ -138,6 +138,8 @@ class ClusterResult:
     command: str = ""
     #: Names that were deleted at the destination.
     deleted: int = 0
+    #: Files whose hash is the one of an earlier call, because size and time are as that one left them.
+    remembered: int = 0
     #: What a dry run would do.
     planned: Planned | None = None
 

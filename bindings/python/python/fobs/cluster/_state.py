@@ -98,9 +98,7 @@ def note_done(access: Access, shard: Shard, records: Iterable[Record]) -> None:
 
 
 def done_names(access: Access) -> list[str]:
-    """Names of the records of an earlier call."""
-    if access.stat(STATE) is None:
-        return []
+    """Names of the records of an earlier call, where there is a state."""
     return [found.name for found in access.list(STATE) if found.name.startswith("done-")]
 
 
@@ -184,12 +182,9 @@ def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = 
 def clear(access: Access) -> None:
     """Removes the state, and the files that it names."""
     for left in reversed(range(CLEARINGS_MAX)):
-        state = access.list(STATE)
-        remove_all(access, [found.name for found in state])
-        for found in state:
-            access.remove(f"{STATE}/{found.name}")
+        remove_all(access, [found.name for found in access.list(STATE)])
         try:
-            return access.remove(STATE)
+            return access.remove(STATE, tree=True)
         except OSError as error:
             # A worker that was taken for dead has just written there.
             if not left or error.errno != errno.ENOTEMPTY:

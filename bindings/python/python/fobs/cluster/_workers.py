@@ -133,7 +133,8 @@ class Workers:
                 return
             if self.has_joined and self.admission.has_refused(self.candidates):
                 break
-            time.sleep(LOOK_EVERY / 5)
+            self.admission.heard.wait(LOOK_EVERY / 5)
+            self.admission.heard.clear()
             self.refresh()
         if self._of_use():
             return
