@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._errors import ConnectError, SourceNotFoundError, SshError, TransferTimeoutError
+from .._errors import ConnectError, DestinationError, SourceNotFoundError, SshError, TransferTimeoutError
 from ._access import Access, Failed, Found, Local, Remote, access_to, address_of_task, join
 from ._nodes import Node
 from ._shards import STATE
@@ -171,6 +171,8 @@ def read_rows(node: Node, at: str, name: str, after: str, may_miss: bool) -> Bat
         top = access.stat("") if not after else None
         if may_miss and not after and top is None:
             return Batch([], [], True)
+        if may_miss and top is not None and top.kind != "directory":
+            raise DestinationError(f"{node} is no directory; choose another destination, or move it away")
         if stream is None or rows is None or stream.after != after:
             stream = Stream(access, after)
             rows = stream.rows()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .._errors import UsageError
+from .._errors import ConnectError, Error, PartialError, UsageError
 from ._access import Found, access_to, close_sessions
 from ._agree import Hashed
 from ._flights import Flight, Flights
@@ -25,11 +25,11 @@ from ._pairs import Pair, Pairs
 from ._pending import Pending
 from ._plan import Plan, Sides, plan
 from ._predict import predicted
-from ._result import ClusterError, ClusterResult
+from ._result import ClusterError, ClusterResult, of_side
 from ._result import size as shown_size
 from ._shards import RANGED_MIN, File, Shard, cut
 from ._spool import Spool
-from ._state import LOCK, clear
+from ._state import give_back
 from ._survey import Survey
 from ._tally import ClusterProgress, Tally
 from ._wanted import Wanted
@@ -330,6 +330,9 @@ class Run:
             return
         if not isinstance(error, OSError):
             raise no_task(flight.pair.place, error) from error
+        if not isinstance(error, Error):
+            # Of the worker's own files.
+            error = of_side(error, flight.pair.at.side)
         state = self.pairs.failed(flight.pair, flight.shard, error)
         where = f"node {state.node.name}, {flight.shard}, {flight.pair}"
         if self.flights.others(flight.shard):
@@ -383,7 +386,7 @@ class Run:
         raise ClusterError(
             f"{len(self.pending)} shards are left, and no nodes that could move them, {shard} first: {why}. "
             "Mend that and call again: what is verified is not sent again",
-            dropped[0].last_error if dropped else None,
+            (dropped[0].last_error if dropped else None) or ConnectError(why),
             names,
             shard.id,
         )
@@ -411,7 +414,7 @@ class Run:
         try:
             self.client.cancel([flight.future for flight in self.flights.of.values()])
             for node, at in self._places()[:1] if self.hold.is_held else ():
-                self.workers.beside(node, at, partial(_release, node, at.name, True))
+                self.workers.beside(node, at, partial(_release, node, at.name, self.owner, True))
         except Exception:  # noqa: S110 - a later call finds a lock without a sign of life
             pass
 
@@ -438,11 +441,12 @@ class Run:
     def _end(self, top: Found | None) -> ClusterResult:
         self.hold.stop()
         left_open = bool(self.tally.errors.count or self.tally.given_up)
-        self.survey.first_that_can(
-            self._places(), "destination", lambda node, at: self.workers.call(_release, at, node, at.name, left_open)
-        )
+        self.survey.first_that_can(self._places(), "destination", partial(self._give_back, left_open))
         self._set_top(top)
         return self._outcome()
+
+    def _give_back(self, left_open: bool, node: Node, at: Node) -> None:
+        self.workers.call(_release, at, node, at.name, self.owner, left_open)
 
     def _outcome(self) -> ClusterResult:
         """The result, or the error that has it."""
@@ -454,8 +458,9 @@ class Run:
             error.result = result
             raise error
         if self.tally.errors.count:
-            failed = ClusterError(self.tally.errors.summary())
-            failed.code, failed.exit_code, failed.result = "partial", 23, result
+            summary = self.tally.errors.summary()
+            failed = ClusterError(summary, PartialError(summary))
+            failed.result = result
             raise failed
         return result
 
@@ -468,10 +473,6 @@ def _let_go() -> None:
     close_sessions()
 
 
-def _release(node: Node, at: str, left_open: bool) -> None:
-    """Gives the destination back; what a later call needs stays where something is left to do."""
+def _release(node: Node, at: str, owner: str, left_open: bool) -> None:
     with access_to(node, at) as access:
-        if left_open:
-            access.remove(LOCK)
-        else:
-            clear(access)
+        give_back(access, owner, left_open)

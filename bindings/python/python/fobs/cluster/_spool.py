@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .. import _fobs
+from .._errors import FileError
 from .._job import Job
 from ._access import Found
 from ._result import ClusterError
@@ -253,5 +254,6 @@ def _room() -> Iterator[None]:
 def _no_room(error: Exception) -> ClusterError:
     return ClusterError(
         f"cannot keep the plan of the transfer in {directory()}: {error}; make room there, or set TMPDIR to another "
-        "directory"
+        "directory",
+        FileError(str(error)),
     )

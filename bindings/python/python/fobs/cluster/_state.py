@@ -40,7 +40,6 @@ class BusyError(DestinationError):
 
 def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.sleep) -> None:
     """Takes the destination, from a transfer that shows no sign of life as well."""
-    access.make_directories(STATE)
     before = _read_lock(access)
     if before is not None and before["owner"] != owner:
         end = time.monotonic() + DEAD_AFTER
@@ -54,7 +53,18 @@ def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.
                     f"another cluster transfer, {now['owner']}, works on this destination; wait for its end, or "
                     "choose another destination"
                 )
-    beat(access, owner, 0)
+    _take(access, owner)
+
+
+def _take(access: Access, owner: str) -> None:
+    """Writes the lock. The directory goes with the transfer before, which may end right now."""
+    for left in reversed(range(CLEARINGS_MAX)):
+        access.make_directories(STATE)
+        try:
+            return beat(access, owner, 0)
+        except OSError:
+            if not left or access.stat(STATE) is not None:
+                raise
 
 
 #: Of two that took the destination at once, the later one has it: how long the first one waits to see it, seconds.
@@ -69,7 +79,10 @@ def confirm_lock(
     """Waits ``wait`` seconds, then raises if another transfer holds the lock of the destination."""
     sleep(wait)
     now = _read_lock(access)
-    if now is not None and now["owner"] != owner:
+    if now is None:
+        # It went with the state of a transfer that ended meanwhile.
+        _take(access, owner)
+    elif now["owner"] != owner:
         raise BusyError(
             f"another cluster transfer, {now['owner']}, took this destination at the same time; wait for it"
         )
@@ -177,6 +190,19 @@ def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = 
             local.remove(f"{STATE}/{found.name}")
     local.remove(note_of(file))
     return record
+
+
+def give_back(access: Access, owner: str, left_open: bool) -> None:
+    """Gives the destination back; what a later call needs stays where something is left to do. Of a transfer that has taken
+    it over meanwhile, nothing is removed.
+    """
+    now = _read_lock(access)
+    if now is not None and now["owner"] != owner:
+        return
+    if left_open:
+        access.remove(LOCK)
+    else:
+        clear(access)
 
 
 def clear(access: Access) -> None:

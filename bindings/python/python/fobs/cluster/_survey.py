@@ -17,7 +17,7 @@ from ._memory import Memory
 from ._nodes import Node
 from ._ordered import Batch, read_rows
 from ._pairs import Pairs
-from ._result import ClusterError
+from ._result import ClusterError, of_side
 from ._shards import File
 from ._spool import Spool
 from ._state import CONFIRM_AFTER, BusyError, Record
@@ -76,16 +76,17 @@ class Survey:
             except BusyError as error:
                 raise ClusterError(f"node {node.name}: {error}", error, node=node.name) from error
             except OSError as error:
+                why = of_side(error, what)
                 tried.add(node.name)
-                last = (node, error)
-                self.pairs.blame(node.name, f"{what} failed: {error}")
-                self.workers.notices.append(f"node {node.name}: {what} failed: {error}")
+                last = (node, why)
+                self.pairs.blame(node.name, f"{what} failed: {why}")
+                self.workers.notices.append(f"node {node.name}: {what} failed: {why}")
         if last is None:
             raise UsageError(
                 f"no worker can reach the {what}: give its nodes a url, or workers of their own and a path"
             )
-        bad, why = last
-        raise ClusterError(f"node {bad.name}: {what} failed: {why}", why, node=bad.name) from why
+        bad, cause = last
+        raise ClusterError(f"node {bad.name}: {what} failed: {cause}", cause, node=bad.name) from cause
 
     def begin(self) -> None:
         """Asks both sides for their first rows at once: each answer takes some round trips."""

@@ -260,5 +260,6 @@ async def _in_thread(act: Callable[[], Any]) -> Any:
 
 def _no_scheduler(why: str) -> ClusterError:
     return ClusterError(
-        f"the Dask scheduler does not answer ({why}); what is verified stays: start a scheduler and call again"
+        f"the Dask scheduler does not answer ({why}); what is verified stays: start a scheduler and call again",
+        ConnectError(why),
     )
