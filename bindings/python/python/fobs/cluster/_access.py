@@ -8,7 +8,7 @@ import shutil
 import stat
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -72,22 +72,21 @@ class Local:
     def list(self, name: str) -> list[Found]:
         with os.scandir(self.path(name)) as entries:
             names = [entry.name for entry in entries]
-        found = (self.look(name, one) for one in names)
-        return [row._replace(name=os.path.basename(row.name)) for row in found if row is not None]
+        return [row._replace(name=os.path.basename(row.name)) for row in self.rows(name, names)]
 
-    def look(self, directory: str, name: str) -> Found | None:
-        """What has a name in a directory; nothing of a copy that is not complete, as of a session."""
-        inner = join(directory, name)
-        path = self.path(inner)
-        try:
-            status = os.lstat(path)
-            if _is_unfinished(name, status):
-                return None
-            row = self._found(inner, status)
-            return row._replace(target=os.readlink(path)) if row.kind == "link" else row
-        except FileNotFoundError:
-            # Another worker has renamed or removed it meanwhile.
-            return None
+    def rows(self, directory: str, names: Iterable[str]) -> Iterator[Found]:
+        """What names of a directory stand for; nothing of a copy that is not complete, as of a session."""
+        above, before = os.path.join(self.path(directory), ""), f"{directory}/" if directory else ""
+        for name in names:
+            try:
+                status = os.lstat(above + name)
+                if _is_unfinished(name, status):
+                    continue
+                row = self._found(before + name, status)
+                yield row._replace(target=os.readlink(above + name)) if row.kind == "link" else row
+            except FileNotFoundError:
+                # Another worker has renamed or removed it meanwhile.
+                continue
 
     def stat(self, name: str) -> Found | None:
         try:
@@ -140,8 +139,7 @@ def join(directory: str, name: str) -> str:
 
 def _is_unfinished(name: str, status: os.stat_result) -> bool:
     """Whether it is a file of a copy that is not complete."""
-    is_marked = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == OWN_MODE
-    return is_marked and _OWN_NAME.fullmatch(name) is not None
+    return status.st_mode == stat.S_IFREG | OWN_MODE and _OWN_NAME.fullmatch(name) is not None
 
 
 class Remote:

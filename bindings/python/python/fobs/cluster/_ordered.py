@@ -154,7 +154,7 @@ def _of_directory(local: Local, directory: str) -> Iterator[Found]:
     """Names alone are held, so that a directory of millions of files can be listed."""
     names = os.listdir(os.fsencode(local.path(directory)))
     names.sort()
-    return (row for name in names if (row := local.look(directory, os.fsdecode(name))) is not None)
+    return local.rows(directory, map(os.fsdecode, names))
 
 
 _kept: dict[str, tuple[Stream, Iterator[Found]]] = {}
