@@ -46,7 +46,10 @@ def main() -> None:
     sides = Sides(rows(given.files, 100), rows(given.files, given.present), Wanted(), lambda row, other: None)
     made = plan(sides, 8, None, spool, Failures())
     merged = time.monotonic() - began
-    pending = Pending(made.shards(), len(made.numbers))
+    pending = Pending(spool)
+    for numbers in (made.numbers, *made.checks):
+        pending.add(numbers)
+    shards = len(pending)
     root = "5" * 64
     while pending:
         shard = pending.ahead(64)[0]
@@ -56,7 +59,7 @@ def main() -> None:
     whole = spool.root()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(
-        f"{given.files:,} files, {len(made.numbers):,} shards: merged in {merged:.0f} s, all in "
+        f"{given.files:,} files, {shards:,} shards: merged in {merged:.0f} s, all in "
         f"{time.monotonic() - began:.0f} s, root {whole[:16]}, {spool.size() / given.files:.0f} bytes of disk for each file, peak {peak} MiB"
     )
 

@@ -47,7 +47,7 @@ def play(word: str, served: Served, here: Path, **more: Any) -> Any:
 
 def test_a_local_cluster(served: Served, tmp_path: Path) -> None:
     # Its workers import this process's main module, which pytest's is not made for.
-    word = "with LocalCluster"
+    word = "LocalCluster("
     script = tmp_path / "script.py"
     make_any(served.root)
     inner = "\n".join("    " + line for line in block(word).splitlines())

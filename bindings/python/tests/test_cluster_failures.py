@@ -124,8 +124,9 @@ def test_a_task_for_a_client_without_a_scheduler_is_a_sentence(tmp_path: Path) -
         workers = Workers(client, [node])
         client.close()
         for act in (lambda: workers.submit(len, node, ""), lambda: workers.call(len, node, ""), workers.greet):
-            with pytest.raises(ClusterError, match="scheduler.*call again"):
+            with pytest.raises(ClusterError, match="scheduler.*call again") as failed:
                 act()
+            assert failed.value.exit_code == 35
 
 
 def test_what_happened_to_a_killed_worker_is_said_of_its_node(sides: Sides) -> None:  # noqa: F811
@@ -251,3 +252,40 @@ def test_the_first_worker_is_waited_for(served: Served, dask: Dask, tmp_path: Pa
     transfer(Node("s1", url=served.url, options=served.keys), here, dask.address)
     late.join()
     assert differences(served.root, tmp_path / "here") == []
+
+
+def test_a_destination_that_is_no_directory_is_one_sentence(served: Served, tmp_path: Path) -> None:
+    (served.root / "tree").mkdir()
+    (served.root / "tree/x").write_bytes(b"x")
+    (served.root / "taken").write_bytes(b"a file")
+    (tmp_path / "taken").write_bytes(b"a file")
+    (tmp_path / "tree").mkdir()
+    keys = ["-i", str(served.keys["identity"]), "--known-hosts", str(served.keys["known_hosts"])]
+    for source, destination in (
+        (f"{served.url}tree", tmp_path / "taken"),
+        (f"{served.url}tree", "/proc/none/x"),
+        (str(tmp_path / "tree"), f"{served.url}taken"),
+    ):
+        command = [sys.executable, "-m", "fobs.cluster", *keys, source, str(destination)]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        lines = [line for line in ran.stderr.splitlines() if "is new here" not in line]
+        assert ran.returncode == 4 and len(lines) == 1, ran.stderr
+        assert "destination failed" in lines[0] and "Errno" not in lines[0], lines
+
+
+def test_a_scheduler_that_dies_in_the_middle_is_one_sentence(served: Served, dask: Dask, tmp_path: Path) -> None:  # noqa: F811
+    for number in range(8):
+        (served.root / f"big{number}").write_bytes(os.urandom(4_000_000))
+    dask.workers("d1")
+    (tmp_path / "nodes.toml").write_text(
+        f'[options]\nidentity = "{served.keys["identity"]}"\nknown_hosts = "{served.keys["known_hosts"]}"\n'
+        f'[[source]]\nname = "s1"\nurl = "{served.url}"\n[[destination]]\nname = "d1"\npath = "{tmp_path / "to"}"\n'
+    )
+    command = [sys.executable, "-W", "ignore", "-m", "fobs.cluster", "", "", "--nodes", str(tmp_path / "nodes.toml")]
+    command += ["--scheduler", dask.address, "--rate", "10000000", "-q"]
+    call = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    _wait_for_task(dask.address, "fobs-")
+    dask.kill("scheduler")
+    said = call.communicate(timeout=60)[1]
+    assert call.returncode == 35 and said.count("\n") == 1, said
+    assert said.startswith("fobs cluster: the Dask scheduler does not answer"), said

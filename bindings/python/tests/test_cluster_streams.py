@@ -7,7 +7,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +97,10 @@ def some_tree(draw: random.Random) -> dict[str, Found]:
         target = draw.choice("xy") if kind == "link" else None
         row = Found(path, kind, size, draw.choice([1, 2]), draw.choice([0o644, 0o755]), inode, target)
         if kind == "directory":
-            row = replace(row, inode=100 + len(tree))
+            row = row._replace(inode=100 + len(tree))
             places.append(path)
         # Names of one file say the same of it.
-        tree[path] = replace(files.setdefault(row.inode, row), name=path)
+        tree[path] = files.setdefault(row.inode, row)._replace(name=path)
     return tree
 
 

@@ -223,7 +223,7 @@ def test_requests_do_not_grow_with_files(tmp_path: Path, monkeypatch: pytest.Mon
 
         monkeypatch.setattr(fobs.Session, "_job", counted)
         # The lock is kept with two requests every two seconds, however few files there are.
-        monkeypatch.setattr("fobs.cluster._run.BEAT_EVERY", 3600.0)
+        monkeypatch.setattr("fobs.cluster._hold.BEAT_EVERY", 3600.0)
         needed = []
         for files in (60, 900):
             shutil.rmtree(between.source)

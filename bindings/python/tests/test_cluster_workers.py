@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from fobs.cluster import ClusterError, transfer
+from fobs.cluster import QUIET, ClusterError, Node, transfer
+from fobs.cluster._dask import connected
 
 from .cluster_trees import differences, make_any
 from .conftest import START_WAIT, Served, free_port, wait_for
@@ -192,3 +193,17 @@ def test_what_is_no_scheduler_is_a_sentence(
 def test_two_paths_of_the_workers_are_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="both paths of the workers.*fobs cp -rp"):
         transfer(tmp_path / "a", tmp_path / "b")
+
+
+def test_workers_of_this_process_do_little_while_they_are_idle(tmp_path: Path) -> None:
+    import dask
+
+    # A name that Dask does not have would be a setting without an effect.
+    assert all(dask.config.get(name) is not None for name in QUIET)
+    before = dask.config.get("distributed.admin.tick.interval")
+    with connected(None, [Node("here", path=str(tmp_path))]) as client:
+        (worker,) = client.cluster.workers.values()
+        calls = worker.periodic_callbacks
+        assert not {"profile", "profile-cycle"} & calls.keys()
+        assert (calls["tick"].callback_time, calls["monitor"].callback_time) == (1000, 5000)
+    assert dask.config.get("distributed.admin.tick.interval") == before, "it is not the caller's"

@@ -77,7 +77,9 @@ pub fn hash(
             format!("'{shown}' has more than {PIECES_MAX} pieces of {piece} bytes; ask for larger ones");
         return Err(Error::new(ErrorKind::Usage, message));
     }
-    let (mut values, mut buffer) = (Vec::new(), vec![0; READ_MAX]);
+    // Of small files there are many: a buffer of the full length costs more than their bytes.
+    let buffer_len = usize::try_from(found.size).unwrap_or(READ_MAX).min(READ_MAX);
+    let (mut values, mut buffer) = (Vec::new(), vec![0; buffer_len]);
     let (mut at, is_one) = (0, found.size <= piece);
     let root = loop {
         go_on()?;
@@ -85,7 +87,7 @@ pub fn hash(
         hasher.set_input_offset(at);
         let end = found.size.min(at + piece);
         while at < end {
-            let want = usize::try_from(end - at).unwrap_or(READ_MAX).min(READ_MAX);
+            let want = usize::try_from(end - at).unwrap_or(buffer_len).min(buffer_len);
             match pread(&file, &mut buffer[..want], at).map_err(refuse)? {
                 0 => return Err(changed(name)),
                 count => {

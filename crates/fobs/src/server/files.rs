@@ -81,7 +81,7 @@ pub(super) fn serve(
             }
         }
         FileRequest::Hash { paths, piece } => {
-            hashes::serve(&policy.base, paths, *piece, &mut go_on, &mut |entry| answer(vec![entry], false))?;
+            hashes::serve(&policy.base, paths, *piece, &mut go_on, &mut |some| answer(some, false))?;
         }
         FileRequest::Unknown => return Err(unknown()),
     }

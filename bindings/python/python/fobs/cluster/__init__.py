@@ -15,7 +15,7 @@ from typing import Any
 from .._errors import UsageError
 from .._values import Path
 from ._agree import is_root
-from ._dask import connected
+from ._dask import QUIET, connected
 from ._nodes import HERE, SESSIONS_MAX, Node, Place, both_sides, read_nodes
 from ._result import ClusterError, ClusterResult, NodeRate, Planned, ShardLine
 from ._run import OnProgress, Run
@@ -24,6 +24,7 @@ from ._tally import ClusterProgress
 from ._wanted import Wanted
 
 __all__ = [
+    "QUIET",
     "BusyError",
     "ClusterError",
     "ClusterProgress",

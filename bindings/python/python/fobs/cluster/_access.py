@@ -8,14 +8,14 @@ import shutil
 import stat
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .._errors import SourceNotFoundError
 from .._session import Session
 from .._types import Entry
+from .._values import depth_of, encode
 from ._nodes import Node
 
 # Longest file of state that is read: a shard's record of 1,000 names of 4096 bytes, as JSON of escapes.
@@ -26,8 +26,7 @@ OWN_MODE = 0o1600
 _OWN_NAME = re.compile(r"\..+\.fobs-[a-z0-9]{6}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """An entry of a directory, or of a tree with its path below the top."""
 
     name: str
@@ -41,10 +40,9 @@ class Found:
     #: Text of a link; ``None`` where that is not known.
     target: str | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # What a dataclass with slots has of its own takes four times as long, and each row travels.
-        return Found, (self.name, self.kind, self.size, self.mtime_ns, self.mode, self.inode, self.target)
 
+#: What the bits of a mode say of the kind.
+_KINDS = {0o100000: "file", 0o040000: "directory", 0o120000: "link"}
 
 Rows = list[Found]
 #: Directories that could not be read, with the reason.
@@ -74,22 +72,21 @@ class Local:
     def list(self, name: str) -> list[Found]:
         with os.scandir(self.path(name)) as entries:
             names = [entry.name for entry in entries]
-        found = (self.look(name, one) for one in names)
-        return [replace(row, name=os.path.basename(row.name)) for row in found if row is not None]
+        return [row._replace(name=os.path.basename(row.name)) for row in self.rows(name, names)]
 
-    def look(self, directory: str, name: str) -> Found | None:
-        """What has a name in a directory; nothing of a copy that is not complete, as of a session."""
-        inner = join(directory, name)
-        path = self.path(inner)
-        try:
-            status = os.lstat(path)
-            if _is_unfinished(name, status):
-                return None
-            row = self._found(inner, status)
-            return replace(row, target=os.readlink(path)) if row.kind == "link" else row
-        except FileNotFoundError:
-            # Another worker has renamed or removed it meanwhile.
-            return None
+    def rows(self, directory: str, names: Iterable[str]) -> Iterator[Found]:
+        """What names of a directory stand for; nothing of a copy that is not complete, as of a session."""
+        above, before = os.path.join(self.path(directory), ""), f"{directory}/" if directory else ""
+        for name in names:
+            try:
+                status = os.lstat(above + name)
+                if _is_unfinished(name, status):
+                    continue
+                row = self._found(before + name, status)
+                yield row._replace(target=os.readlink(above + name)) if row.kind == "link" else row
+            except FileNotFoundError:
+                # Another worker has renamed or removed it meanwhile.
+                continue
 
     def stat(self, name: str) -> Found | None:
         try:
@@ -99,10 +96,8 @@ class Local:
 
     @staticmethod
     def _found(name: str, status: os.stat_result) -> Found:
-        kinds = {0o100000: "file", 0o040000: "directory", 0o120000: "link"}
-        kind = kinds.get(status.st_mode & 0o170000, "other")
-        mode = status.st_mode & 0o7777
-        return Found(name, kind, status.st_size, status.st_mtime_ns, mode, status.st_ino)
+        kind = _KINDS.get(status.st_mode & 0o170000, "other")
+        return Found(name, kind, status.st_size, status.st_mtime_ns, status.st_mode & 0o7777, status.st_ino)
 
     def read(self, name: str) -> bytes:
         with open(self.path(name), "rb") as file:
@@ -134,9 +129,8 @@ class Local:
                 os.rmdir(path)
 
 
-def _found(entry: Entry, directory: str = "") -> Found:
-    name = join(directory, entry.name)
-    return Found(name, entry.kind, entry.size, entry.mtime_ns, entry.mode & 0o7777, entry.inode, entry.target)
+def _found(entry: Entry) -> Found:
+    return Found(entry.name, entry.kind, entry.size, entry.mtime_ns, entry.mode & 0o7777, entry.inode, entry.target)
 
 
 def join(directory: str, name: str) -> str:
@@ -145,8 +139,7 @@ def join(directory: str, name: str) -> str:
 
 def _is_unfinished(name: str, status: os.stat_result) -> bool:
     """Whether it is a file of a copy that is not complete."""
-    is_marked = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == OWN_MODE
-    return is_marked and _OWN_NAME.fullmatch(name) is not None
+    return status.st_mode == stat.S_IFREG | OWN_MODE and _OWN_NAME.fullmatch(name) is not None
 
 
 class Remote:
@@ -159,15 +152,21 @@ class Remote:
         return [_found(entry) for entry in self.session.ls(name)]
 
     def below(self, directory: str) -> Rows:
-        """Everything below a directory, in one request."""
-        return [_found(entry, directory) for entry in self.session.walk(directory)]
+        """Everything below a directory, in one request and in the order of rows."""
+        raw = self.session._job(self.session._core.walk(encode(directory), depth_of(None)), list).wait()
+        raw.sort(key=lambda entry: entry[0].replace(b"/", b"\0"))
+        above, decode = f"{directory}/" if directory else "", os.fsdecode
+        return [
+            Found(above + decode(name), kind, size, mtime_ns, mode & 0o7777, inode, link and decode(link[0]))
+            for name, kind, size, mtime_ns, mode, inode, link in raw
+        ]
 
     def stat(self, name: str) -> Found | None:
         try:
             entry = self.session.stat(name)
         except SourceNotFoundError:
             return None
-        return replace(_found(entry), name=os.path.basename(name))
+        return _found(entry)._replace(name=os.path.basename(name))
 
     def read(self, name: str) -> bytes:
         # A range: servers of 0.2 know no bound of a whole file.

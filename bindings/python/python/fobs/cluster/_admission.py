@@ -28,6 +28,8 @@ class Admission:
         #: Why workers cannot be used; among what is told of the transfer.
         self.problems: list[str] = []
         self.notices: list[str] = []
+        #: Set when some have answered.
+        self.heard = threading.Event()
         self._asked: set[str] = set()
         self._small: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -59,6 +61,7 @@ class Admission:
             for address, greeting in greetings.items():
                 self._judge(nodes[address], address, greeting)
             self._asked.difference_update(nodes)
+        self.heard.set()
 
     def _judge(self, node: str, address: str, greeting: Any) -> None:
         if isinstance(greeting, OSError):

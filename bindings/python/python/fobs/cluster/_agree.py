@@ -152,7 +152,7 @@ def as_agreed(rows: Sequence[Found], agreed: Mapping[str, Hashed]) -> list[Found
 
 
 def _as_agreed(row: Found, agreed: Hashed | None) -> Found:
-    return row if agreed is None else replace(row, size=agreed.size, mtime_ns=agreed.mtime_ns, mode=agreed.mode)
+    return row if agreed is None else row._replace(size=agreed.size, mtime_ns=agreed.mtime_ns, mode=agreed.mode)
 
 
 def has_root(announced_by: Union[Hashed, str], root: str) -> bool:

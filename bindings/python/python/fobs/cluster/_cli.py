@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import logging
 import shlex
 import sys
 import time
@@ -13,8 +15,9 @@ from dataclasses import asdict
 from typing import Any
 
 from .. import _fobs
-from .._errors import Error, NoticeWarning
+from .._errors import Error, NoticeWarning, UsageError
 from . import Choices, ClusterProgress, transfer_by
+from ._dask import load
 from ._result import ClusterError, ClusterResult, Planned, rate, size
 from ._wanted import KEPT, SWITCHES
 
@@ -29,12 +32,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     options = _parser().parse_args(arguments)
     shown = _Shown(options.json, options.quiet)
+    _silence()
     others = warnings.showwarning
     warnings.showwarning = shown.warning(others)
     try:
         return _run(options, shown, arguments)
     finally:
         warnings.showwarning = others
+
+
+def _silence() -> None:
+    """What Dask logs of a lost scheduler or worker is said in a sentence of ours."""
+    with contextlib.suppress(UsageError):
+        load()
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _run(options: argparse.Namespace, shown: _Shown, arguments: list[str] | None) -> int:
@@ -190,11 +203,12 @@ class _Shown:
 
         return show
 
-    def _notices(self, result: ClusterResult) -> None:
+    def _notices(self, result: ClusterResult, said: str = "") -> None:
         if self.is_terminal and not self.quiet:
             print(file=sys.stderr)
         if not self.quiet:
-            for line in result.notices:
+            # The error itself has the last of them once more.
+            for line in (line for line in result.notices if line not in said):
                 print(f"fobs cluster: {line}", file=sys.stderr)
 
     def done(self, result: ClusterResult) -> None:
@@ -221,7 +235,7 @@ class _Shown:
             figures = {} if result is None else {"result": result.to_dict()}
             self._line("error", code=code, exit_code=exit_code, message=message, **figures)
         elif result is not None:
-            self._notices(result)
+            self._notices(result, message)
         print(f"fobs cluster: {message}", file=sys.stderr)
         return exit_code
 

@@ -104,36 +104,29 @@ def greet() -> Greeting:
 
 def look_at_source(node: Node, at: str) -> Found | File:
     """The top of the source, or the one file that it is."""
+    with access_to(node, at) as access:
+        found = access.stat("")
     above, name = node.above()
-    if name:
+    if found is None and name:
+        # A server has no session in a file.
         with access_to(above, at) as access:
             found = access.stat(name)
-            if found is not None and found.kind == "file":
-                return File("", found.size, found.mtime_ns, found.mode)
-    with access_to(node, at) as access:
-        top = access.stat("")
-        if top is None:
-            raise SourceNotFoundError(f"{node} does not exist")
-        return top
+    if found is None:
+        raise SourceNotFoundError(f"{node} does not exist")
+    return File("", found.size, found.mtime_ns, found.mode) if found.kind == "file" else found
 
 
-def take_destination(node: Node, at: str, owner: str) -> None:
-    """Takes the destination, which is made where it is missing."""
+def take_destination(node: Node, at: str, owner: str) -> list[str]:
+    """Takes the destination, which is made where it is missing; names of the records of what an earlier call has verified."""
     with access_to(node, at) as access:
-        access.make_directories("")
         take_lock(access, owner)
+        return done_names(access)
 
 
 def keep_destination(node: Node, at: str, owner: str, wait: float) -> None:
     """Looks once more, after these seconds, whether it is still taken."""
     with access_to(node, at) as access:
         confirm_lock(access, owner, wait)
-
-
-def list_done(node: Node, at: str) -> list[str]:
-    """Names of the records of what an earlier call has verified."""
-    with access_to(node, at) as access:
-        return done_names(access)
 
 
 def read_records(node: Node, at: str, names: list[str]) -> list[Record]:

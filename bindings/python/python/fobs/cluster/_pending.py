@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections import deque
 
 from ._shards import Shard
+from ._spool import Spool
 
 
 class Pending:
-    """The shards that no worker has yet. Their number is known; only the first few are in memory."""
+    """The shards that no worker has yet. Only the first few are in memory."""
 
-    def __init__(self, shards: Iterator[Shard], count: int) -> None:
-        self._left, self._count = shards, count
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        #: Numbers in the spool, in runs.
+        self._left: deque[range] = deque()
         self._front: list[Shard] = []
+        self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
+    def add(self, numbers: range) -> None:
+        """More of them, behind the others."""
+        self._count += len(numbers)
+        if self._left and self._left[-1].stop == numbers.start:
+            numbers = range(self._left.pop().start, numbers.stop)
+        if numbers:
+            self._left.append(numbers)
+
     def ahead(self, count: int) -> list[Shard]:
         """The first ones, which still wait."""
-        if len(self._front) < count:
-            self._front += islice(self._left, count - len(self._front))
+        while self._left and len(self._front) < count:
+            numbers = self._left.popleft()
+            self._front.append(self._spool.shard(numbers[0]))
+            if numbers := numbers[1:]:
+                self._left.appendleft(numbers)
         return self._front[:count]
 
     def remove(self, shard: Shard) -> None:

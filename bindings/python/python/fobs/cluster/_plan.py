@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ._access import Found
 from ._ordered import Key, key
 from ._result import Failures
-from ._shards import RANGED_MIN, SHARD_FILES, Shard, cut, is_ranged
+from ._shards import CHECK_BYTES, RANGED_MIN, SHARD_FILES, Cutting, Shard, cut, is_ranged
 from ._spool import Spool, Unit
 from ._state import Record
 from ._wanted import Wanted, is_same
@@ -21,19 +21,22 @@ class Plan:
 
     spool: Spool
     slots: int
-    #: Numbers of the shards.
+    #: Numbers of the shards that send, and of those that are hashed where they are.
     numbers: range = range(0)
+    checks: list[range] = field(default_factory=list)
     bytes: int = 0
     files: int = 0
-    #: Bytes that are sent, hashed where they are, and of names whose attributes are set at the end.
+    #: Bytes that are sent, and of names whose attributes are set at the end.
     to_send: int = 0
-    to_check: int = 0
     to_settle: int = 0
     #: Bytes of files that an earlier call has verified.
     done_bytes: int = 0
+    #: Whether anything of the destination is to be another than it is.
+    changes: bool = False
 
     def shards(self) -> Iterator[Shard]:
-        return self.spool.shards(self.numbers)
+        for numbers in (self.numbers, *self.checks):
+            yield from self.spool.shards(numbers)
 
     def batches(self, place: str) -> Iterator[list[str]]:
         """Names that the destination loses: ``way`` before the shards, ``delete`` after them."""
@@ -58,6 +61,10 @@ class Sides:
     done: Callable[[Found, Found | None], Record | None]
     #: Whether everything of both sides could be listed; known when the rows have been taken.
     is_whole: Callable[[], bool] = lambda: True
+    #: Told of what the destination is to be changed in, once for each change, before the plan is complete.
+    on_change: Callable[[], None] = lambda: None
+    #: Given the numbers of shards that are hashed where they are, as they are cut.
+    on_check: Callable[[range], None] = lambda numbers: None
 
 
 @dataclass
@@ -79,6 +86,9 @@ class _Planner:
     frames: list[_Frame] = field(default_factory=list)
     #: A directory of which no row has shown yet that something is in it.
     held: tuple[Found, Found | None] | None = None
+    checking: Cutting = field(default_factory=lambda: Cutting("check", largest=CHECK_BYTES))
+    #: Records of files that stand there, which go to the spool together.
+    known: list[Record] = field(default_factory=list)
 
     def take(self, row: Found | None, other: Found | None, is_protected: bool) -> None:
         """One name, as it stands at each side."""
@@ -89,20 +99,32 @@ class _Planner:
             self._take_row(row, other)
 
     def _take_row(self, row: Found, other: Found | None) -> None:
-        self._let_go(row.name)
+        if self.held is not None:
+            self._let_go(row.name)
         made = self.plan
         if row.kind == "file":
             made.files += 1
             made.bytes += row.size
+            if self._is_kept(row, other):
+                self._keep(row, other)
+                return
         if row.kind == "directory":
             self.held = (row, other)
             is_due = other is None or other.kind != "directory" or self.sides.wanted.is_unseen
             is_due = is_due or (other is not None and (row.mode, row.mtime_ns) != (other.mode, other.mtime_ns))
             made.spool.add_directory(row, is_due)
+            if is_due:
+                self._change()
         elif "hard_links" in self.sides.wanted.kept and row.inode:
             made.spool.add_linked(row, other)
         else:
             self._decide((row,), (other,))
+
+    def _is_kept(self, row: Found, other: Found | None) -> bool:
+        """Whether a file stands there already, without a look at its other names: as most files do, so this is short."""
+        wanted = self.sides.wanted
+        is_same = other is not None and row[1:5] == other[1:5]
+        return is_same and not wanted.is_unseen and not (row.inode and "hard_links" in wanted.kept)
 
     def _let_go(self, following: str) -> None:
         """Directories with something in them are made with that; an empty one is sent."""
@@ -113,8 +135,13 @@ class _Planner:
             return
         self._send((row,))
 
+    def _change(self) -> None:
+        self.plan.changes = True
+        self.sides.on_change()
+
     def _send(self, unit: Unit) -> None:
         spool = self.plan.spool
+        self._change()
         for row in unit:
             spool.note_change(os.path.dirname(row.name))
         is_cut = self.ranged_min is not None and is_ranged(unit[:1], self.ranged_min)
@@ -143,11 +170,24 @@ class _Planner:
         """A file that stands there already."""
         record = self.sides.done(row, other)
         if record is not None:
-            self.plan.spool.note([record])
+            self.known.append(record)
             self.plan.done_bytes += row.size
+            if len(self.known) == SHARD_FILES:
+                self._note_known()
         else:
-            self.plan.spool.add_unit("check", (row,))
-            self.plan.to_check += row.size
+            self.checking.add((row,))
+            self._add_checks()
+
+    def _note_known(self) -> None:
+        self.plan.spool.note(self.known)
+        self.known = []
+
+    def _add_checks(self) -> None:
+        """Nothing depends on what comes after them: they need not wait for it."""
+        if shards := self.checking.taken():
+            numbers = self.plan.spool.add_shards(shards)
+            self.plan.checks.append(numbers)
+            self.sides.on_check(numbers)
 
     # What the source has not.
 
@@ -188,12 +228,13 @@ class _Planner:
         for place in ("way", "delete"):
             for name in spool.gone(place):
                 spool.note_change(os.path.dirname(name))
+                self._change()
         spool.settle_directories()
         made = self.plan
-        sent = cut(spool.units("files"), made.to_send, "files", made.slots, self.ranged_min)
-        checked = cut(spool.units("check"), made.to_check, "check", made.slots)
-        first, last = spool.add_shards(sent), spool.add_shards(checked)
-        made.numbers = range(first.start, last.stop)
+        self._note_known()
+        self.checking.close()
+        self._add_checks()
+        made.numbers = spool.add_shards(cut(spool.units("files"), made.to_send, "files", made.slots, self.ranged_min))
 
 
 def plan(sides: Sides, slots: int, ranged_min: int | None, spool: Spool, failures: Failures) -> Plan:
@@ -229,7 +270,7 @@ def merged(
 
 def _keyed(rows: Iterable[tuple[Found, bool]]) -> Iterator[tuple[Key, Found, bool]]:
     """A name that comes twice, as of a daemon that lies, counts once."""
-    last: Key = []
+    last: Key = b""
     for row, is_protected in rows:
         own = key(row.name)
         if own > last:

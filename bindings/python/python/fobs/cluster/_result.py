@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._errors import Error, FileError, SourceError
+from .._errors import DestinationError, Error, FileError, SourceError
 from . import _report
 
 
@@ -18,9 +18,8 @@ class ClusterError(Error):
     ``node`` and ``shard`` say where, ``result`` has the figures so far.
     """
 
-    def __init__(
-        self, message: str, cause: BaseException | None = None, node: str = "", shard: str = ""
-    ) -> None:
+    def __init__(self, message: str, cause: BaseException, node: str = "", shard: str = "") -> None:
+        # Of each the cause is known: it decides the code.
         super().__init__(message)
         self.node, self.shard = node, shard
         self.result: ClusterResult | None = None
@@ -30,6 +29,15 @@ class ClusterError(Error):
             self.code, self.exit_code = SourceError.code, SourceError.exit_code
         elif isinstance(cause, OSError):
             self.code, self.exit_code = FileError.code, FileError.exit_code
+
+
+def of_side(error: OSError, what: str) -> Error:
+    """An error at a side as a sentence: the system's own has numbers, and says nothing of which side it is."""
+    if isinstance(error, Error):
+        return error
+    kind = DestinationError if what == "destination" else SourceError
+    name = "" if error.filename is None else f"{os.fsdecode(error.filename)!r}: "
+    return kind(f"cannot use {name}{error.strerror or error}; mend that, or choose another place")
 
 
 # Names that were not moved, of which the reasons are kept.
@@ -138,6 +146,8 @@ class ClusterResult:
     command: str = ""
     #: Names that were deleted at the destination.
     deleted: int = 0
+    #: Files whose hash is the one of an earlier call, because size and time are as that one left them.
+    remembered: int = 0
     #: What a dry run would do.
     planned: Planned | None = None
 

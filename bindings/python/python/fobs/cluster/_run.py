@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import queue
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -13,10 +12,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .._errors import UsageError
+from .._errors import ConnectError, Error, PartialError, UsageError
 from ._access import Found, access_to, close_sessions
 from ._agree import Hashed
 from ._flights import Flight, Flights
+from ._hold import Hold
+from ._memory import Memory
 from ._move import Assignment, Moved, finish, remove
 from ._nodes import Node
 from ._ordered import end_streams
@@ -24,11 +25,11 @@ from ._pairs import Pair, Pairs
 from ._pending import Pending
 from ._plan import Plan, Sides, plan
 from ._predict import predicted
-from ._result import ClusterError, ClusterResult
+from ._result import ClusterError, ClusterResult, of_side
 from ._result import size as shown_size
 from ._shards import RANGED_MIN, File, Shard, cut
 from ._spool import Spool
-from ._state import BEAT_EVERY, LOCK, BusyError, clear
+from ._state import give_back
 from ._survey import Survey
 from ._tally import ClusterProgress, Tally
 from ._wanted import Wanted
@@ -75,42 +76,49 @@ class Run:
         self.source, self.destination = give
         self.workers = Workers(client, [*self.source, *self.destination])
         self.pairs = Pairs.of(self.source, self.destination, self.workers.has)
-        self.pending = Pending(iter(()), 0)
+        self.pending = Pending(self.spool)
         self.pairs.verified = copies
         self.flights = Flights(client, self.pairs, self.workers)
         self.survey = Survey(self.workers, self.pairs, (self.source, self.destination), self.owner)
         self.survey.root = root
+        self.survey.memory = None if copies else Memory(self.source, self.destination)
         self.attempts: dict[str, int] = {}
         self.ranges_left: dict[str, int] = {}
         #: Files whose ranges are all there, and their modes.
         self.complete: list[tuple[File, int]] = []
         self.slots = 1
         self.no_worker_since: float | None = None
-        self.stop = threading.Event()
-        self.beaten: BaseException | None = None
-        self.beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
+        self.ticked = 0.0
+        self.hold = Hold(self.survey, self.workers, self._places, self.owner)
 
     def run(self) -> ClusterResult:
         """All of it."""
         try:
             return self._run()
         finally:
+            if self.survey.memory is not None:
+                self.survey.memory.close()
             self.spool.close()
 
     def _run(self) -> ClusterResult:
         self.workers.greet()
+        self.survey.begin()
         self.survey.scan()
         self.source = self.survey.source
+        self.survey.look_at_destination()
         if self.wanted.dry_run:
-            made = self._plan(may_miss=True)
+            made = self._plan()
             planned = predicted(made, self.pairs, self.workers, self.options.get("rate"))
             return replace(self._result(), planned=planned)
-        self.survey.take()
-        self.beats.start()
         topic = f"fobs-{self.id}"
         self.client.subscribe_topic(topic, self._hear)
         try:
-            made = self._plan(may_miss=False)
+            if self.copies or self.survey.is_left_open:
+                self.hold.wait()
+            made = self._plan()
+            if not (self.hold.is_begun or made.changes) and self.survey.is_same_top:
+                return self._compare()
+            self.hold.wait()
             self.survey.keep()
             self._remove(made, "way")
             self._loop()
@@ -124,44 +132,62 @@ class Run:
                 error.result = self._result()
             raise
         finally:
-            self._stop_beats()
+            self.hold.stop()
             self._leave(topic)
 
-    def _plan(self, may_miss: bool) -> Plan:
+    def _places(self) -> list[tuple[Node, Node]]:
+        """From where the destination can be looked at."""
+        return self.workers.places(self.destination, self.source)
+
+    def _compare(self) -> ClusterResult:
+        """Where everything stands already: only hashes are asked for, and nobody else need keep away."""
+        self._loop()
+        self._tell()
+        return self._outcome()
+
+    def _plan(self) -> Plan:
         survey, spool = self.survey, self.spool
-        rows, there = survey.rows_of_source(), survey.rows_of_destination(may_miss)
+        rows, there = survey.rows_of_source(), survey.rows_of_destination()
         for records in survey.verified():
             spool.add_verified(records)
         if self.copies:
             rows, there = map(iter, survey.agree(self.wanted.of_source(rows), there, spool))
         sides = Sides(
-            rows, there, self.wanted, partial(survey.done, spool), lambda: not survey.failed and self.beaten is None
+            rows, there, self.wanted, partial(survey.done, spool), lambda: not survey.failed and self.hold.error is None
         )
+        if not self.wanted.dry_run:
+            sides = replace(sides, on_change=self.hold.begin, on_check=self._begin_checks)
         self.slots = max(
             1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination))
         )
         pulls = any(d.path is not None and self.workers.has(d) for d in self.destination)
         pulls = pulls and any(s.url is not None for s in self.source)
         made = plan(sides, self.slots, (1 if self.copies else RANGED_MIN) if pulls else None, spool, self.tally.errors)
-        if self.beaten is not None:
-            raise self.beaten
+        self.hold.check()
         self.tally.errors.add_all(survey.failed)
         self.tally.bytes_known, self.tally.files_known = made.bytes, made.files
         self.tally.moved_bytes += made.done_bytes
+        self.tally.remembered = 0 if survey.memory is None else survey.memory.used
         self.tally.resumed_bytes += made.done_bytes
         self._await(made.numbers)
-        for shard in made.shards():
+        for shard in spool.shards(made.numbers):
             if shard.kind == "range":
                 self.ranges_left[shard.files[0].id] = self.ranges_left.get(shard.files[0].id, 0) + 1
         return made
 
     def _await(self, numbers: range) -> None:
-        self.pending = Pending(self.spool.shards(numbers), len(numbers))
+        self.pending.add(numbers)
         self.tally.known_shards += len(numbers)
+
+    def _begin_checks(self, numbers: range) -> None:
+        """Of a plan that is being made."""
+        self._await(numbers)
+        while self._turn(0.0):
+            pass
 
     def _remove(self, made: Plan, place: str) -> None:
         """Deletes names at the destination, a batch after the other."""
-        places = self.workers.places(self.destination, self.source)
+        places = self._places()
         for names in made.batches(place):
             failed = self.survey.first_that_can(places, "destination", partial(self._remove_at, names))
             self.tally.errors.add_all(failed)
@@ -176,7 +202,7 @@ class Run:
             return
         has = self.spool.has
         units = (
-            tuple(replace(row, kind="other") if row.kind == "file" and has(row.name) else row for row in unit)
+            tuple(row._replace(kind="other") if row.kind == "file" and has(row.name) else row for row in unit)
             for unit in self.spool.later()
         )
         self._await(self.spool.add_shards(cut(units, made.to_settle, "settle", self.slots)))
@@ -185,23 +211,27 @@ class Run:
     # While shards are moved.
 
     def _loop(self) -> None:
-        ticked = 0.0
         while len(self.pending) or self.flights.of or self.complete:
-            self._hand_out()
-            try:
-                key = self.flights.landed.get(timeout=_TICK)
-                self._land(key)
-            except queue.Empty:
-                pass
-            self._finish_complete()
-            if self.beaten is not None:
-                raise self.beaten
-            if time.monotonic() - ticked >= _TICK:
-                ticked = time.monotonic()
-                self.workers.refresh()
-                self._find_lost()
-                self._check_hope()
-                self._tell()
+            self._turn(_TICK)
+
+    def _turn(self, wait: float) -> bool:
+        """Hands out what can be, and takes what has landed, if anything does within these seconds."""
+        self._hand_out()
+        try:
+            key = self.flights.landed.get(block=wait > 0, timeout=wait or None)
+        except queue.Empty:
+            key = None
+        if key is not None:
+            self._land(key)
+        self._finish_complete()
+        self.hold.check()
+        if time.monotonic() - self.ticked >= _TICK:
+            self.ticked = time.monotonic()
+            self.workers.refresh()
+            self._find_lost()
+            self._check_hope()
+            self._tell()
+        return key is not None
 
     def _hand_out(self) -> None:
         for shard in self.pending.ahead(_LOOK_AHEAD):
@@ -300,6 +330,9 @@ class Run:
             return
         if not isinstance(error, OSError):
             raise no_task(flight.pair.place, error) from error
+        if not isinstance(error, Error):
+            # Of the worker's own files.
+            error = of_side(error, flight.pair.at.side)
         state = self.pairs.failed(flight.pair, flight.shard, error)
         where = f"node {state.node.name}, {flight.shard}, {flight.pair}"
         if self.flights.others(flight.shard):
@@ -353,7 +386,7 @@ class Run:
         raise ClusterError(
             f"{len(self.pending)} shards are left, and no nodes that could move them, {shard} first: {why}. "
             "Mend that and call again: what is verified is not sent again",
-            dropped[0].last_error if dropped else None,
+            (dropped[0].last_error if dropped else None) or ConnectError(why),
             names,
             shard.id,
         )
@@ -371,36 +404,17 @@ class Run:
             return
         self.progress(self.tally.progress(self.flights.bytes()))
 
-    def _beat(self) -> None:
-        count = 0
-        while not self.stop.wait(BEAT_EVERY):
-            count += 1
-            places = self.workers.places(self.destination, self.source)
-            try:
-                if places:
-                    self.workers.beat(*places[count % min(len(places), 2)], self.owner, count)
-            except BusyError as error:
-                self.beaten = ClusterError(str(error), error)
-                return
-            except Exception:  # noqa: S112 - a worker or node that is gone: the loop finds out
-                continue
-
-    def _stop_beats(self) -> None:
-        """Waits for a beat that has begun: it writes into what is to be removed."""
-        self.stop.set()
-        self.beats.join(BEAT_EVERY * 2)
-
     # After the last shard.
 
     def _abandon(self) -> None:
         """Lets go of what is under way and of the destination, as far as somebody still listens."""
-        self.stop.set()
-        if not self.workers.is_connected() or self.beaten is not None:
+        self.hold.stop()
+        if not self.workers.is_connected():
             return
         try:
             self.client.cancel([flight.future for flight in self.flights.of.values()])
-            for node, at in self.workers.places(self.destination, self.source)[:1]:
-                self.workers.beside(node, at, partial(_release, node, at.name, True))
+            for node, at in self._places()[:1] if self.hold.is_held else ():
+                self.workers.beside(node, at, partial(_release, node, at.name, self.owner, True))
         except Exception:  # noqa: S110 - a later call finds a lock without a sign of life
             pass
 
@@ -425,21 +439,28 @@ class Run:
         ]
 
     def _end(self, top: Found | None) -> ClusterResult:
-        self._stop_beats()
+        self.hold.stop()
         left_open = bool(self.tally.errors.count or self.tally.given_up)
-        places = self.workers.places(self.destination, self.source)
-        self.survey.first_that_can(
-            places, "destination", lambda node, at: self.workers.call(_release, at, node, at.name, left_open)
-        )
+        self.survey.first_that_can(self._places(), "destination", partial(self._give_back, left_open))
         self._set_top(top)
+        return self._outcome()
+
+    def _give_back(self, left_open: bool, node: Node, at: Node) -> None:
+        self.workers.call(_release, at, node, at.name, self.owner, left_open)
+
+    def _outcome(self) -> ClusterResult:
+        """The result, or the error that has it."""
         result = self._result()
+        if self.survey.memory is not None and not self.tally.given_up:
+            self.survey.memory.keep(self.spool.files, self.spool.records())
         if self.tally.given_up:
             error = self.tally.given_up[0]
             error.result = result
             raise error
         if self.tally.errors.count:
-            failed = ClusterError(self.tally.errors.summary())
-            failed.code, failed.exit_code, failed.result = "partial", 23, result
+            summary = self.tally.errors.summary()
+            failed = ClusterError(summary, PartialError(summary))
+            failed.result = result
             raise failed
         return result
 
@@ -452,10 +473,6 @@ def _let_go() -> None:
     close_sessions()
 
 
-def _release(node: Node, at: str, left_open: bool) -> None:
-    """Gives the destination back; what a later call needs stays where something is left to do."""
+def _release(node: Node, at: str, owner: str, left_open: bool) -> None:
     with access_to(node, at) as access:
-        if left_open:
-            access.remove(LOCK)
-        else:
-            clear(access)
+        give_back(access, owner, left_open)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 from .. import _fobs
 from ._access import Found
@@ -18,6 +18,8 @@ SHARD_BYTES = 1 << 30
 SHARD_FILES = 1000
 # Bytes of the names of a shard: they travel in one message of at most 1 MiB, as base64 or escaped.
 SHARD_NAMES = 256 << 10
+# Bytes that are hashed where they are by one task: a second or less.
+CHECK_BYTES = 256 << 20
 # Smallest shard, bytes: with less, the round trips of a shard are longer than its data.
 SHARD_BYTES_MIN = 8 << 20
 # Shards that wait for each session when one is cut: the last ones are small, so that all nodes end together.
@@ -32,18 +34,13 @@ RANGED_MIN = 64 << 20
 Kind = Literal["files", "range", "check", "settle"]
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """A file of the source: where, how long, from when."""
 
     name: str
     size: int
     mtime_ns: int
     mode: int = 0o644
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # As of a row: each file travels.
-        return File, (self.name, self.size, self.mtime_ns, self.mode)
 
     @property
     def id(self) -> str:
@@ -92,12 +89,13 @@ def file_of(row: Found) -> File:
 
 
 @dataclass
-class _Cut:
-    """Shards in the making."""
+class Cutting:
+    """Shards in the making: of a number of bytes at most, or smaller ones towards the end."""
 
     kind: Kind
-    slots: int
-    left: int
+    slots: int = 1
+    left: int = 0
+    largest: int | None = None
     shards: list[Shard] = field(default_factory=list)
     files: list[File] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
@@ -105,6 +103,8 @@ class _Cut:
     letters: int = 0
 
     def limit(self) -> int:
+        if self.largest is not None:
+            return self.largest
         return min(SHARD_BYTES, max(SHARD_BYTES_MIN, self.left // (SHARDS_AHEAD * self.slots)))
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ def cut(
     A file alone of ``ranged_min`` bytes and more is cut, too. Shards become smaller towards the end, so that all nodes
     end together.
     """
-    cutting = _Cut(kind, max(slots, 1), total)
+    cutting = Cutting(kind, max(slots, 1), total)
     for unit in units:
         if ranged_min is not None and is_ranged(unit, ranged_min):
             cutting.cut_file(file_of(unit[0]))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .. import _fobs
+from .._errors import FileError
 from .._job import Job
 from ._access import Found
 from ._result import ClusterError
@@ -30,7 +31,7 @@ _TABLES = """
     CREATE TABLE later (depth INTEGER, name BLOB, unit BLOB);
     CREATE TABLE gone (place TEXT, name BLOB);
     CREATE TABLE verified (name BLOB PRIMARY KEY, size INTEGER, mtime_ns INTEGER, root BLOB) WITHOUT ROWID;
-    CREATE TABLE records (name BLOB PRIMARY KEY, size INTEGER, root BLOB) WITHOUT ROWID;
+    CREATE TABLE records (name BLOB PRIMARY KEY, size INTEGER, mtime_ns INTEGER, root BLOB) WITHOUT ROWID;
     CREATE TABLE shards (number INTEGER PRIMARY KEY, shard BLOB);
 """
 
@@ -162,17 +163,20 @@ class Spool:
         (first,) = self._run("SELECT COALESCE(MAX(number), 0) + 1 FROM shards").fetchone()
         end = first
         for shard in shards:
-            files = tuple((file.name, file.size, file.mtime_ns, file.mode) for file in shard.files)
-            packed = marshal.dumps((shard.kind, files, shard.others, shard.start, shard.end))
+            files = [tuple(file) for file in shard.files]
+            values: Any = (shard.kind, files, shard.others, shard.start, shard.end)
+            packed = marshal.dumps(values)
             self._run("INSERT INTO shards VALUES (?, ?)", (end, packed))
             end += 1
         return range(first, end)
 
     def shards(self, numbers: range) -> Iterator[Shard]:
-        for number in numbers:
-            (packed,) = self._run("SELECT shard FROM shards WHERE number = ?", (number,)).fetchone()
-            kind, files, others, start, end = marshal.loads(packed)
-            yield Shard(kind, tuple(File(*file) for file in files), others, start, end)
+        return map(self.shard, numbers)
+
+    def shard(self, number: int) -> Shard:
+        (packed,) = self._run("SELECT shard FROM shards WHERE number = ?", (number,)).fetchone()
+        kind, files, others, start, end = marshal.loads(packed)
+        return Shard(kind, tuple(File(*file) for file in files), others, start, end)
 
     # Files that are in place.
 
@@ -192,11 +196,23 @@ class Spool:
 
     def note(self, records: Iterable[Record]) -> None:
         """Files that are in place."""
-        for name, size, _, root in records:
-            values = (os.fsencode(name), size, bytes.fromhex(root))
-            if self._run("INSERT OR IGNORE INTO records VALUES (?, ?, ?)", values).rowcount:
-                self.files += 1
-                self.bytes += size
+        values = [(os.fsencode(name), size, mtime_ns, bytes.fromhex(root)) for name, size, mtime_ns, root in records]
+        if not values:
+            return
+        words = "INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?)"
+        with _room():
+            fresh = self._data.executemany(words, values).rowcount
+            if fresh == len(values):
+                self.files += fresh
+                self.bytes += sum(size for _, size, *_ in values)
+            elif fresh:
+                # A shard that came twice.
+                words = "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM records"
+                self.files, self.bytes = self._data.execute(words).fetchone()
+
+    def records(self) -> Iterator[tuple[bytes, int, int, bytes]]:
+        """All of them: name, size, time and hash."""
+        return self._all("SELECT name, size, mtime_ns, root FROM records ORDER BY name")
 
     def has(self, name: str) -> bool:
         return self._run("SELECT 1 FROM records WHERE name = ?", (os.fsencode(name),)).fetchone() is not None
@@ -216,11 +232,11 @@ class Spool:
 
 
 def _values(row: Found) -> tuple[Any, ...]:
-    return (row.name, row.kind, row.size, row.mtime_ns, row.mode, row.inode, row.target)
+    return tuple(row)
 
 
 def _packed(unit: Unit) -> bytes:
-    return marshal.dumps(tuple(_values(row) for row in unit))
+    return marshal.dumps(tuple(map(tuple, unit)))
 
 
 def _unpacked(packed: bytes) -> Unit:
@@ -238,5 +254,6 @@ def _room() -> Iterator[None]:
 def _no_room(error: Exception) -> ClusterError:
     return ClusterError(
         f"cannot keep the plan of the transfer in {directory()}: {error}; make room there, or set TMPDIR to another "
-        "directory"
+        "directory",
+        FileError(str(error)),
     )

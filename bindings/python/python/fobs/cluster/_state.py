@@ -40,7 +40,6 @@ class BusyError(DestinationError):
 
 def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.sleep) -> None:
     """Takes the destination, from a transfer that shows no sign of life as well."""
-    access.make_directories(STATE)
     before = _read_lock(access)
     if before is not None and before["owner"] != owner:
         end = time.monotonic() + DEAD_AFTER
@@ -54,7 +53,18 @@ def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.
                     f"another cluster transfer, {now['owner']}, works on this destination; wait for its end, or "
                     "choose another destination"
                 )
-    beat(access, owner, 0)
+    _take(access, owner)
+
+
+def _take(access: Access, owner: str) -> None:
+    """Writes the lock. The directory goes with the transfer before, which may end right now."""
+    for left in reversed(range(CLEARINGS_MAX)):
+        access.make_directories(STATE)
+        try:
+            return beat(access, owner, 0)
+        except OSError:
+            if not left or access.stat(STATE) is not None:
+                raise
 
 
 #: Of two that took the destination at once, the later one has it: how long the first one waits to see it, seconds.
@@ -69,7 +79,10 @@ def confirm_lock(
     """Waits ``wait`` seconds, then raises if another transfer holds the lock of the destination."""
     sleep(wait)
     now = _read_lock(access)
-    if now is not None and now["owner"] != owner:
+    if now is None:
+        # It went with the state of a transfer that ended meanwhile.
+        _take(access, owner)
+    elif now["owner"] != owner:
         raise BusyError(
             f"another cluster transfer, {now['owner']}, took this destination at the same time; wait for it"
         )
@@ -98,9 +111,7 @@ def note_done(access: Access, shard: Shard, records: Iterable[Record]) -> None:
 
 
 def done_names(access: Access) -> list[str]:
-    """Names of the records of an earlier call."""
-    if access.stat(STATE) is None:
-        return []
+    """Names of the records of an earlier call, where there is a state."""
     return [found.name for found in access.list(STATE) if found.name.startswith("done-")]
 
 
@@ -181,15 +192,25 @@ def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = 
     return record
 
 
+def give_back(access: Access, owner: str, left_open: bool) -> None:
+    """Gives the destination back; what a later call needs stays where something is left to do. Of a transfer that has taken
+    it over meanwhile, nothing is removed.
+    """
+    now = _read_lock(access)
+    if now is not None and now["owner"] != owner:
+        return
+    if left_open:
+        access.remove(LOCK)
+    else:
+        clear(access)
+
+
 def clear(access: Access) -> None:
     """Removes the state, and the files that it names."""
     for left in reversed(range(CLEARINGS_MAX)):
-        state = access.list(STATE)
-        remove_all(access, [found.name for found in state])
-        for found in state:
-            access.remove(f"{STATE}/{found.name}")
+        remove_all(access, [found.name for found in access.list(STATE)])
         try:
-            return access.remove(STATE)
+            return access.remove(STATE, tree=True)
         except OSError as error:
             # A worker that was taken for dead has just written there.
             if not left or error.errno != errno.ENOTEMPTY:

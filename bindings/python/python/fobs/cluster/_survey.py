@@ -12,11 +12,12 @@ from typing import Any
 from .._errors import UsageError
 from ._access import Found
 from ._agree import Announced, Hashed, agree, announce, as_agreed, has_root
-from ._move import keep_destination, list_done, look_at_source, read_records, take_destination
+from ._move import keep_destination, look_at_source, read_records, take_destination
+from ._memory import Memory
 from ._nodes import Node
 from ._ordered import Batch, read_rows
 from ._pairs import Pairs
-from ._result import ClusterError
+from ._result import ClusterError, of_side
 from ._shards import File
 from ._spool import Spool
 from ._state import CONFIRM_AFTER, BusyError, Record
@@ -38,12 +39,19 @@ class Survey:
         self.source, self.destination = sides
         #: The hash that the one file must have.
         self.root: str | None = None
+        #: What earlier calls of this user know of files; nothing where copies are to say what they are.
+        self.memory: Memory | None = None
         #: The source itself, where it is a directory, or the one file that it is.
         self.top: Found | None = None
         self.one_file: Found | None = None
+        #: The first rows of the destination, with what it is itself; of one that does not exist there are none.
+        self.first: Batch | None = None
+        self.asking = {"source": _Asking(workers, may_miss=False), "destination": _Asking(workers, may_miss=True)}
         #: Directories of either side that could not be listed, and why.
         self.failed: list[tuple[str, str]] = []
         self.taken = 0.0
+        #: Names of the records of an earlier call, once the destination is taken.
+        self.records: list[str] = []
         #: Files as their copies have them in common.
         self.agreed: dict[str, Hashed] = {}
 
@@ -68,16 +76,25 @@ class Survey:
             except BusyError as error:
                 raise ClusterError(f"node {node.name}: {error}", error, node=node.name) from error
             except OSError as error:
+                why = of_side(error, what)
                 tried.add(node.name)
-                last = (node, error)
-                self.pairs.blame(node.name, f"{what} failed: {error}")
-                self.workers.notices.append(f"node {node.name}: {what} failed: {error}")
+                last = (node, why)
+                self.pairs.blame(node.name, f"{what} failed: {why}")
+                self.workers.notices.append(f"node {node.name}: {what} failed: {why}")
         if last is None:
             raise UsageError(
                 f"no worker can reach the {what}: give its nodes a url, or workers of their own and a path"
             )
-        bad, why = last
-        raise ClusterError(f"node {bad.name}: {what} failed: {why}", why, node=bad.name) from why
+        bad, cause = last
+        raise ClusterError(f"node {bad.name}: {what} failed: {cause}", cause, node=bad.name) from cause
+
+    def begin(self) -> None:
+        """Asks both sides for their first rows at once: each answer takes some round trips."""
+        for what, side, other in (
+            ("destination", self.destination, self.source), ("source", self.source, self.destination)
+        ):  # fmt: skip
+            if places := self.workers.places(side, other):
+                self.asking[what].begin(*places[0])
 
     def scan(self) -> Found:
         """The top of the source, or the one file that it is."""
@@ -97,24 +114,50 @@ class Survey:
     def rows_of_source(self) -> Iterator[Found]:
         """What is in the source, in order."""
         if self.one_file is not None:
+            self.asking["source"].end()
             return iter([self.one_file])
-        return self._rows("source", lambda: self.workers.places(self.source, self.destination), may_miss=False)
+        return self._rows("source")
 
-    def rows_of_destination(self, may_miss: bool = False) -> Iterator[Found]:
-        """What stands at the destination, in order; with ``may_miss`` nothing where it does not exist."""
-        return self._rows("destination", lambda: self.workers.places(self.destination, self.source), may_miss)
+    def rows_of_destination(self) -> Iterator[Found]:
+        """What stands at the destination, in order; nothing where it does not exist."""
+        return self._rows("destination", self.first)
 
-    def _rows(self, what: str, places: Callable[[], list[tuple[Node, Node]]], may_miss: bool) -> Iterator[Found]:
+    def look_at_destination(self) -> None:
+        """Its first rows."""
+        self.first = self._batch("destination")
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether the destination has to be made first, or another transfer has left something to go on with there."""
+        assert self.first is not None
+        return self.first.top is None or self.first.has_state
+
+    @property
+    def is_same_top(self) -> bool:
+        """Whether the destination itself has the mode and the time of the source."""
+        there = None if self.first is None else self.first.top
+        if self.top is None:
+            return True
+        return there is not None and (there.mode, there.mtime_ns) == (self.top.mode, self.top.mtime_ns)
+
+    def _rows(self, what: str, batch: Batch | None = None) -> Iterator[Found]:
         """Batch after batch, the next one asked for while one is taken; any node of the side goes on with it."""
-        asking = _Asking(self.workers, may_miss)
         while True:
-            # The one that has the place first.
-            best = sorted(places(), key=lambda place: (place[0].name, place[1].name) != asking.good)
-            batch: Batch = self.first_that_can(best, what, asking.next)
+            batch = batch or self._batch(what)
             self.failed += batch.failed
             yield from batch.rows
             if batch.is_last:
                 return
+            batch = None
+
+    def _batch(self, what: str) -> Batch:
+        asking = self.asking[what]
+        sides = (self.source, self.destination)
+        places = self.workers.places(*(sides if what == "source" else sides[::-1]))
+        # The one that has the place first.
+        places.sort(key=lambda place: (place[0].name, place[1].name) != asking.good)
+        batch: Batch = self.first_that_can(places, what, asking.next)
+        return batch
 
     def _one_file(self, file: File) -> Found:
         """The directory above takes the place of a source that is a file."""
@@ -130,7 +173,9 @@ class Survey:
 
     def take(self) -> None:
         """Takes the destination."""
-        self._at_destination(lambda node, at: self.workers.call(take_destination, at, node, at.name, self.owner))
+        self.records = self._at_destination(
+            lambda node, at: self.workers.call(take_destination, at, node, at.name, self.owner)
+        )
         self.taken = time.monotonic()
 
     def keep(self) -> None:
@@ -142,9 +187,8 @@ class Survey:
 
     def verified(self) -> Iterator[list[Record]]:
         """Records of what an earlier call has verified, some files of them at once."""
-        names = self._at_destination(lambda node, at: self.workers.call(list_done, at, node, at.name))
-        for begin in range(0, len(names), _RECORDS_AT_ONCE):
-            some = names[begin : begin + _RECORDS_AT_ONCE]
+        for begin in range(0, len(self.records), _RECORDS_AT_ONCE):
+            some = self.records[begin : begin + _RECORDS_AT_ONCE]
             yield self._at_destination(partial(self._records_at, some))
 
     def _records_at(self, names: list[str], node: Node, at: Node) -> Any:
@@ -199,12 +243,17 @@ class Survey:
 
     def done(self, spool: Spool, row: Found, found: Found | None) -> Record | None:
         """The record of a file that an earlier call has verified, if it still stands there."""
+        stands = (row.size, row.mtime_ns)
+        if found is None or (found.kind, found.size, found.mtime_ns) != ("file", *stands):
+            return None
         record = spool.verified(row.name)
-        if record is None or record[1:3] != (row.size, row.mtime_ns) or found is None:
+        if record is not None and record[1:3] == stands:
+            return record if self.root in (None, record[3]) else None
+        record = None if self.memory is None else self.memory.of(row.name)
+        if self.memory is None or record is None or record[1:3] != stands:
             return None
-        if (found.kind, found.size, found.mtime_ns) != ("file", row.size, row.mtime_ns):
-            return None
-        return record if self.root in (None, record[3]) else None
+        self.memory.used += 1
+        return record
 
     def _outcome(self, asked: Asked) -> Announced | OSError:
         """What a task returned, or the error of a node."""
@@ -224,15 +273,29 @@ class _Asking:
         #: The nodes that answered last.
         self.good = ("", "")
         self.worker = ""
-        self.ahead: Asked | None = None
+        #: What has been asked for already, and the nodes that answer it.
+        self.ahead: tuple[tuple[str, str], Asked] | None = None
+
+    def begin(self, node: Node, at: Node) -> None:
+        """Asks for the first rows; a node that is gone shows when they are taken."""
+        try:
+            self.ahead = ((node.name, at.name), self._submit(node, at, ""))
+        except NodeLostError:
+            self.ahead = None
+
+    def end(self) -> None:
+        """Lets go of what has been asked for."""
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None:
+            ahead[1].future.cancel()
 
     def next(self, node: Node, at: Node) -> Batch:
         """The rows after the last ones."""
         worker = self.worker if (node.name, at.name) == self.good else ""
-        asked, self.ahead = self.ahead, None
-        if asked is not None and not worker:
-            asked.future.cancel()
-            asked = None
+        asked = None
+        if self.ahead is not None and self.ahead[0] == (node.name, at.name):
+            (_, asked), self.ahead = self.ahead, None
+        self.end()
         try:
             batch: Batch = self.workers.wait(asked or self._submit(node, at, worker))
         except NodeLostError:
@@ -245,7 +308,7 @@ class _Asking:
         if batch.rows:
             self.after = batch.rows[-1].name
         if not batch.is_last:
-            self.ahead = self._submit(node, at, self.worker)
+            self.ahead = (self.good, self._submit(node, at, self.worker))
         return batch
 
     def _submit(self, node: Node, at: Node, worker: str) -> Asked:

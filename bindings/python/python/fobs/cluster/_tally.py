@@ -50,6 +50,7 @@ class Tally:
     bytes_known: int = 0
     files_known: int = 0
     deleted: int = 0
+    remembered: int = 0
     #: Rate, between which nodes, and why.
     slowest: tuple[float, str, str] | None = None
 
@@ -122,4 +123,5 @@ class Tally:
             date=self.date,
             command=self.command,
             deleted=self.deleted,
+            remembered=self.remembered,
         )

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -67,7 +68,7 @@ class Wanted:
             members["ids"] = "numbers"
         return json.dumps(members)
 
-    @property
+    @cached_property
     def is_unseen(self) -> bool:
         """Whether entries may differ although a listing shows them equal."""
         return self.checksum or any(name in self.kept for name in _UNSEEN)

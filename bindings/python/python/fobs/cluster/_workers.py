@@ -133,7 +133,8 @@ class Workers:
                 return
             if self.has_joined and self.admission.has_refused(self.candidates):
                 break
-            time.sleep(LOOK_EVERY / 5)
+            self.admission.heard.wait(LOOK_EVERY / 5)
+            self.admission.heard.clear()
             self.refresh()
         if self._of_use():
             return
@@ -259,5 +260,6 @@ async def _in_thread(act: Callable[[], Any]) -> Any:
 
 def _no_scheduler(why: str) -> ClusterError:
     return ClusterError(
-        f"the Dask scheduler does not answer ({why}); what is verified stays: start a scheduler and call again"
+        f"the Dask scheduler does not answer ({why}); what is verified stays: start a scheduler and call again",
+        ConnectError(why),
     )
