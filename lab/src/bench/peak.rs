@@ -4,16 +4,16 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use super::record::Ends;
-use super::threads::{ThreadTimes, Watched};
+use super::record::{Ends, ThreadTimes};
+use super::threads::Watched;
 use crate::run::group::Group;
 use crate::run::over::Watch;
 
 /// The peak is the kernel's own high-water mark: each process needs to be seen only once before it ends.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Watches both ends until the run is over; returns the largest peak of any one process of each end, bytes, and
-/// the time that their threads had a CPU.
+/// Watches both ends until the run is over; returns the largest peak of any one process of each end, bytes,
+/// and the time that their threads had a CPU.
 pub fn peaks(groups: &Ends<Group>, over: &Watch) -> (Ends<u64>, Ends<ThreadTimes>) {
     let mut peaks = Ends { client: 0, server: 0 };
     let mut watched = Ends::<Watched>::default();

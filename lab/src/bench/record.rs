@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::threads::ThreadTimes;
 use crate::report::Spread;
 
 /// Version of the records.
@@ -16,6 +15,9 @@ const VERSION: u32 = 1;
 /// The runs that only connect, and the contestants that connect that way and do not report how long it took.
 pub const CONNECT: &str = "ssh, nothing moved";
 const CONNECTING: [&str; 3] = ["rsync", "scp", "tar, ssh"];
+
+/// CPU seconds by thread name.
+pub type ThreadTimes = BTreeMap<String, f64>;
 
 /// A figure of each end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]

@@ -1,9 +1,9 @@
 //! What each thread of a copy costs, and what that means for hosts of more cores (`--threads`).
 //!
-//! A stage of one thread carries a gigabyte in no less than it costs. Hashing is shared: at the sender each part
-//! of a large file is read and hashed by any of its threads, at the receiver other threads verify what the storing
-//! one then writes. What storing costs without hashing is both threads' cost less that of hashing, which is
-//! measured.
+//! A stage of one thread carries a gigabyte in no less than it costs. Hashing is shared: at the sender each
+//! part of a large file is read and hashed by any of its threads, at the receiver other threads verify what
+//! the storing one then writes. What storing costs without hashing is both threads' cost less that of
+//! hashing, which is measured.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,11 +11,8 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::record::{Ends, Results};
+use super::record::{Ends, Results, ThreadTimes};
 use crate::run::group::Group;
-
-/// CPU seconds by thread name.
-pub type ThreadTimes = BTreeMap<String, f64>;
 
 /// Threads that may help another one, at most: `HANDS_MAX` of fobs-engine's reader and writer.
 const HANDS_MAX: usize = 8;
@@ -114,8 +111,8 @@ impl Model {
         Model { stages: stages.filter(|stage| stage.cost > 0.0).collect(), whole }
     }
 
-    /// What carries least on hosts of `cores`, and how much that is, Gbit/s. With `shared` both ends have the same
-    /// cores.
+    /// What carries least on hosts of `cores`, and how much that is, Gbit/s. With `shared` both ends have
+    /// the same cores.
     fn limit(&self, cores: usize, shared: bool) -> (&'static str, f64) {
         let whole = if shared {
             self.whole.client + self.whole.server
