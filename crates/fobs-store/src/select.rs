@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::at::open_beneath;
 use super::beneath::Links;
 use fobs_filter::names_from::{Asked, NamesFrom, Passage, Standing};
-use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Filter, NameKind, Side};
+use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Filter, NameKind, Side, XattrRules};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{self, Error, ErrorKind};
 use fobs_model::options::sync::{Enter, SyncOptions};
@@ -228,6 +228,12 @@ impl Selection {
         })
     }
 
+    /// The rules for names of extended attributes in the directory that was entered last, where they are
+    /// others than the filter's own.
+    pub(super) fn xattr_rules(&self) -> Option<XattrRules> {
+        self.chain.xattr_rules()
+    }
+
     /// Leaves the directory that was entered last.
     pub(super) fn leave(&mut self) {
         self.entered.pop();
@@ -252,6 +258,14 @@ impl Selection {
 pub fn filter_of(options: &SyncOptions) -> error::Result<Arc<Filter>> {
     let filter = Filter::of(&options.filter);
     filter.map(Arc::new).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
+}
+
+/// The rules of a sync for names of extended attributes.
+///
+/// # Errors
+/// As [`filter_of`].
+pub fn xattr_rules(options: &SyncOptions, side: Side) -> error::Result<XattrRules> {
+    Ok(XattrRules::of(&*filter_of(options)?, side))
 }
 
 /// Flags for reading a filter file: do not wait for the writer of a fifo, do not acquire a terminal.

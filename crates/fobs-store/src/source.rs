@@ -31,12 +31,13 @@ use super::input::Input;
 use super::looked::Looked;
 use super::open_file::OpenFile;
 use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record, bounded_reason};
-use super::select::Selection;
+use super::select::{Selection, xattr_rules};
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
 use super::walk::{Entry, MaybeOrigin, Named, PassedOver, Walk, shape_of};
 use fobs_filter::path::show;
+use fobs_filter::{Side, XattrRules};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
@@ -159,12 +160,28 @@ impl Source {
         // is all that comes, and gets the destination's name as a file does.
         let lands = |sync: &Arc<SyncOptions>| sync.directories == Enter::All || sync.names.is_some();
         let has_directory = spec.sync.as_ref().is_some_and(lands) && usable.iter().any(Named::is_directory);
+        // As rsync: so does an empty one.
+        let has_names = spec.sync.as_ref().is_some_and(|sync| sync.names.is_some());
+        let is_bare = !has_names && matches!(&usable[..], [only] if only.is_empty_directory(&spec.base));
+        let has_directory = has_directory && !(is_bare && count == 1);
+        // As rsync: what is left out does not make several of one.
+        let shape = match &spec.sync {
+            Some(sync) if sync.names.is_none() && !usable.is_empty() => SourceShape::Paths {
+                count: u32::try_from(usable.len()).unwrap_or(u32::MAX),
+                contents: usable.iter().any(Named::means_contents),
+            },
+            _ => shape,
+        };
         let shape = match shape {
             SourceShape::Paths { count, .. } if has_directory => SourceShape::Paths { count, contents: true },
             shape => shape,
         };
         let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
-        let collector = Arc::new(Collector::new(spec.preserve, spec.privileges));
+        let rules = match &spec.sync {
+            Some(options) => xattr_rules(options, Side::Sender)?,
+            None => XattrRules::default(),
+        };
+        let collector = Arc::new(Collector::new(spec.preserve, spec.privileges, rules));
         let mut walk = Walk::new(spec.base, usable, collector.clone(), &spec.budget);
         if let Some(options) = &spec.sync {
             // In the listing, so that the receiver deletes nothing.
@@ -198,7 +215,7 @@ impl Source {
             SourceShape::Stream,
             Feed::Stream(Some(reader)),
             Vec::new(),
-            Arc::new(Collector::new(Preserve::as_cp(true), Privileges::OfTheUser)),
+            Arc::new(Collector::new(Preserve::as_cp(true), Privileges::OfTheUser, XattrRules::default())),
             compress,
         )
     }

@@ -17,6 +17,7 @@ mod remote;
 mod sshd;
 mod sync_trees;
 mod sync_words;
+mod sync_xattrs;
 
 mod arguments;
 mod changing;
