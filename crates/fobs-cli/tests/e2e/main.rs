@@ -15,6 +15,7 @@ mod packets;
 mod process;
 mod remote;
 mod sshd;
+mod sync_rows;
 mod sync_trees;
 mod sync_words;
 mod sync_xattrs;

@@ -285,11 +285,14 @@ pub const VALUES: &[Row] = &[
     Row::new(
         "modify-window",
         "N",
-        Takes::Number(0, u32::MAX as u64, |it, seconds| {
-            it.sync.choices.rules.modify_window = u32::try_from(seconds).unwrap_or(u32::MAX);
+        Takes::Form(|it, text| {
+            let seconds: i32 = text.trim().parse().map_err(|_| "it is no whole number".to_owned())?;
+            let rules = &mut it.sync.choices.rules;
+            (rules.modify_window, rules.exact_times) = (u32::try_from(seconds).unwrap_or(0), seconds < 0);
+            Ok(())
         }),
     )
-    .help("Times that differ by up to N seconds are equal")
+    .help("Times that differ by up to N seconds are equal; -1: they must be to the nanosecond")
     .on(&[SYNC.of_one_run().letter('@')]),
     Row::new(
         "bwlimit",
