@@ -222,7 +222,11 @@ impl Selection {
         self.chain.enter(path, &mut |name| {
             let open = |directory| open_beneath(directory, name, READ_FILTER, Mode::empty(), Links::Refuse);
             filter_file(match directory.and_then(open) {
-                Err(Errno::LOOP) => followed(name),
+                // As rsync, which has no filter file in a third user's link.
+                Err(Errno::LOOP) => followed(name).map_err(|errno| match errno {
+                    Errno::LOOP => Errno::NOENT,
+                    errno => errno,
+                }),
                 opened => opened,
             })
         })

@@ -284,7 +284,7 @@ impl Walk {
     fn select_in(&mut self, path: &[u8], directory: &Dir) -> Result<Contents, Contents> {
         let Some(selection) = &mut self.selection else { return Ok(Contents::Seen) };
         let followed = |name: &[u8]| match &self.following {
-            Some(following) => self.base.open(&following.place(&path::join(path, name)), READ),
+            Some(following) => self.base.open_place(&following.place(&path::join(path, name)), READ),
             None => Err(Errno::LOOP),
         };
         let why = selection.enter(path, directory.fd(), &followed);

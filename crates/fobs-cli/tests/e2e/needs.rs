@@ -64,6 +64,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("what_did_not_change_shares_its_blocks_where_it_can", &[Need::Root, Need::Disk, Need::Xfs]),
     ("notes_of_fake_super_are_read_by_both_programs", &[Need::Root]),
     ("devices_are_read_and_written_as_files", &[Need::Root]),
+    ("a_third_users_link_is_no_filter_file", &[Need::Root]),
     ("names_of_attributes_are_chosen_as_by_rsync", &[Need::Root]),
     ("a_push_removes_no_attribute_that_a_rule_excludes", &[Need::Root]),
     ("a_copy_as_another_user_has_that_users_rights", &[Need::Root]),

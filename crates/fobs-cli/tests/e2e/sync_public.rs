@@ -28,6 +28,8 @@ pub const LINES: &[&str] = &[
     "-vv --archive --human-readable --partial --progress",
     "-rtv --size-only",
     "-rt --modify-window=1 --delete",
+    "-rt --modify-window -1 --delete",
+    "-rt -@-1",
     "-rltDvz --no-perms --no-owner --no-group",
     "-a --no-o --no-g --chmod=D755,F644",
     "-rlpgoDvz --checksum --delete",

@@ -122,9 +122,18 @@ pub const VALUES: &[Row] = &[
     .on(&[SYNC.of_one_run()])
     .side(Side::Sender)
     .feature(DELTA),
-    Row::new("max-delete", "N", Takes::Number(0, u64::MAX, |it, most| it.sync.max_delete = Some(most)))
-        .help("Delete at most N files; further ones are left, exit code 25")
-        .on(ONE_RUN),
+    Row::new(
+        "max-delete",
+        "N",
+        Takes::Form(|it, text| {
+            // As rsync: below 0 is 0.
+            let most: i64 = text.trim().parse().map_err(|_| "it is no whole number".to_owned())?;
+            it.sync.max_delete = Some(u64::try_from(most).unwrap_or(0));
+            Ok(())
+        }),
+    )
+    .help("Delete at most N files; further ones are left, exit code 25")
+    .on(ONE_RUN),
     Row::new(
         "max-size",
         "SIZE",
