@@ -3,7 +3,7 @@
 use fobs::client::line::{Caller, Task};
 use fobs::client::manner::Manner;
 use fobs::server::Fetch;
-use fobs::session::{open_sink, preserved};
+use fobs::session::{kept_xattrs, open_sink, preserved};
 use fobs_channel::secure::ticket::Ticket;
 use fobs_engine::Steering;
 use fobs_explain::{Recorder, explain};
@@ -114,6 +114,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             shape: shape_of(&paths),
             above: Above::Required,
             preserve: preserved(options.sync.as_deref(), true),
+            xattr_rules: kept_xattrs(options.sync.as_deref())?,
             privileges,
             terms,
             fsync: false,

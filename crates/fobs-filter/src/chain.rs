@@ -9,6 +9,7 @@ use super::pattern::NameKind;
 use super::rule::{Action, DirectoryFile, PatternRule, Side, Written};
 use super::rule_list::{Judged, RuleList};
 use super::work::{STEPS_FREE, STEPS_PER_NAME, Work};
+use super::xattrs::XattrRules;
 use super::{DIRECTORY_FILES_MAX, Filter, Rule};
 use crate::path::show;
 use fobs_model::budget::{MemoryBudget, Spent};
@@ -235,6 +236,26 @@ impl Chain {
     /// Whether a name is left out.
     pub fn excludes(&self, path: &[u8], kind: NameKind) -> bool {
         self.judge(path, kind, Perishable::Counted) == Some(Action::Exclude)
+    }
+
+    /// The rules for names of extended attributes in the directory that was entered last, where the files of
+    /// directories have such; the filter's own are [`XattrRules::of`].
+    pub fn xattr_rules(&self) -> Option<XattrRules> {
+        let level = self.levels.last()?;
+        let is_said = |rules: &FileRules| {
+            rules.own.iter().any(|part| matches!(part, Part::Rules(list) if !list.of_xattrs.is_empty()))
+        };
+        let all =
+            level.iter().flat_map(|file| iter::successors(file.as_deref(), |file| file.above.as_deref()));
+        if !all.into_iter().any(is_said) {
+            return None;
+        }
+        let mut rules = Vec::new();
+        find(&self.parts, Some(level), &mut |list| {
+            rules.extend(list.of_xattrs.iter().cloned());
+            None
+        });
+        Some(XattrRules::new(rules, self.side, self.filter.delete_excluded))
     }
 
     /// Steps of matching that are left.

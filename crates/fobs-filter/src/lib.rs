@@ -22,6 +22,7 @@ mod pattern;
 mod rule;
 mod rule_list;
 mod work;
+mod xattrs;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use glob::PATTERN_LEN_MAX;
 pub use pattern::NameKind;
 pub use rule::{Action, Side};
 use rule::{DirectoryFile, FileStyle, PatternRule, Written};
+pub use xattrs::XattrRules;
 
 /// Most bytes of rules: as base64 they fit a control frame of 1 MiB beside 16 KiB of other members.
 pub const RULES_LEN_MAX: usize = 640 << 10;

@@ -15,6 +15,15 @@ pub enum NameKind {
     Other,
 }
 
+/// What a rule's pattern is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The paths of the transfer.
+    Path,
+    /// The names of extended attributes (modifier `x`).
+    Xattr,
+}
+
 /// A pattern, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {

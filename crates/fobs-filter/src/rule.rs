@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::glob::PATTERN_LEN_MAX;
-use super::pattern::{Fixed, NameKind, Origin, Pattern};
+use super::pattern::{Fixed, NameKind, Origin, Pattern, Subject};
 use crate::path::show;
 use fobs_model::filter_rules::Separator;
 
@@ -36,6 +36,7 @@ pub enum Sides {
 pub struct PatternRule {
     pub(super) action: Action,
     pub(super) sides: Sides,
+    pub(super) subject: Subject,
     /// Applies to names that do not match.
     negated: bool,
     /// Does not keep a directory from being deleted.
@@ -84,7 +85,9 @@ impl PatternRule {
     /// The rule as `--filter` takes it.
     pub(super) fn text(&self) -> Vec<u8> {
         let mut text = vec![self.action.character()];
-        let flags = [(self.pattern.is_absolute(), b'/'), (self.negated, b'!'), (self.perishable, b'p')];
+        let of_xattrs = self.subject == Subject::Xattr;
+        let (absolute, negated, perishable) = (self.pattern.is_absolute(), self.negated, self.perishable);
+        let flags = [(absolute, b'/'), (negated, b'!'), (of_xattrs, b'x'), (perishable, b'p')];
         text.extend(flags.iter().filter(|(on, _)| *on).map(|(_, modifier)| modifier));
         text.extend_from_slice(self.sides.modifiers());
         text.push(b' ');
@@ -270,6 +273,7 @@ struct Parts {
     action: Action,
     sides: Sides,
     negated: bool,
+    subject: Subject,
     perishable: bool,
     absolute: bool,
     /// Of a file's rules.
@@ -305,6 +309,7 @@ impl Parts {
             action: container.bare.or(container.old_prefixes).unwrap_or(Action::Exclude),
             sides: Sides::Unsaid,
             negated: false,
+            subject: Subject::Path,
             perishable: container.perishable,
             absolute: container.absolute,
             bare: None,
@@ -396,7 +401,9 @@ impl Parts {
                 (self.words, self.local) = (true, true);
             }
             b'C' => return Err(NO_CVS.to_owned()),
-            b'x' => return Err("rules for extended attributes (modifier 'x') are not built".to_owned()),
+            // As rsync: a file's rules say it each for itself.
+            b'x' if of_file => {}
+            b'x' => self.subject = Subject::Xattr,
             _ if !self.is_shown => return Err("one of its letters is no modifier that fits it".to_owned()),
             other => {
                 return Err(format!("'{}' is no modifier that fits it", show(&[other])));
@@ -429,7 +436,7 @@ impl Parts {
     fn pattern(&self, text: &[u8], origin: Origin<'_>) -> Result<Arc<PatternRule>, String> {
         let pattern = Pattern::new(text, origin).ok_or("it has no pattern")?;
         let (action, sides, negated, perishable) = (self.action, self.sides, self.negated, self.perishable);
-        Ok(Arc::new(PatternRule { action, sides, negated, perishable, pattern }))
+        Ok(Arc::new(PatternRule { action, sides, subject: self.subject, negated, perishable, pattern }))
     }
 
     /// The rules for the file that the rule names, in a file of this directory.

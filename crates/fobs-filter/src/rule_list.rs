@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::glob::mask_of;
-use super::pattern::{Fixed, NameKind};
+use super::pattern::{Fixed, NameKind, Subject};
 use super::rule::PatternRule;
 use super::work::Steps;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget, Spent};
@@ -18,7 +18,10 @@ const PASSED_OVER_A_STEP: usize = 4;
 /// A list of rules.
 #[derive(Debug)]
 pub(super) struct RuleList {
+    /// Those of paths.
     rules: Vec<Arc<PatternRule>>,
+    /// Those of names of extended attributes, in their order.
+    pub(super) of_xattrs: Vec<Arc<PatternRule>>,
     /// Hashes of what a path must be, or end in, and the rules that say so; in order.
     fixed: Vec<(u64, u32)>,
     /// How many last components such rules compare, each number once.
@@ -85,6 +88,8 @@ impl RuleList {
         let mut charge = budget.charge(Keeps::Rules);
         charge.grow(rules.capacity() * size_of::<Arc<PatternRule>>())?;
         charge.grow(rules.iter().map(|rule| rule.memory()).sum())?;
+        let (rules, of_xattrs): (Vec<_>, Vec<_>) =
+            rules.into_iter().partition(|rule| rule.subject == Subject::Path);
         let (mut fixed, mut lengths, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for (rule, index) in rules.iter().zip(0_u32..) {
             let text = if rules.len() < LOOKED_UP_MIN { None } else { rule.fixed(top) };
@@ -106,7 +111,7 @@ impl RuleList {
             }
         }
         fixed.sort_unstable();
-        let mut list = RuleList { rules, fixed, lengths, others, _charge: charge };
+        let mut list = RuleList { rules, of_xattrs, fixed, lengths, others, _charge: charge };
         if list.rules.len() >= LOOKED_UP_MIN {
             list.drop_hidden(hashes);
         }

@@ -114,7 +114,6 @@ fn rules_that_are_not_possible_are_refused_with_a_reason() {
         ("- ", "no pattern"),
         ("-", "no pattern"),
         ("-foo", "'f' is no modifier"),
-        ("-x user.*", "extended attributes"),
         ("-C", "CVS"),
         ("C", "CVS"),
         (":-C", "CVS"),

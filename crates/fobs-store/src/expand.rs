@@ -106,6 +106,25 @@ pub fn expand(base: &Base, path: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(found)
 }
 
+/// The path that a destination stands for: itself, where it exists or a pattern matches nothing.
+///
+/// # Errors
+/// `Usage` for a pattern that matches several.
+pub fn expand_one(base: &Base, path: &[u8]) -> Result<Vec<u8>> {
+    match expand(base, path) {
+        Ok(found) => match <[Vec<u8>; 1]>::try_from(found) {
+            Ok([only]) => Ok(only),
+            Err(found) => {
+                let (path, count) = (show(path), found.len());
+                let message = format!("'{path}' stands for {count} paths there; name one");
+                Err(Error::new(ErrorKind::Usage, message))
+            }
+        },
+        Err(error) if error.kind == ErrorKind::NoSource => Ok(path.to_vec()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The path with a leading `~user` replaced by that user's home directory.
 ///
 /// # Errors
@@ -142,16 +161,18 @@ fn components(path: &[u8]) -> Vec<&[u8]> {
 /// Whether a pattern of one component matches a name. A dot at the start is matched by a dot only, as in a
 /// shell.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    if pattern == name {
-        return true;
-    }
     let hidden = name.starts_with(b".") && !pattern.starts_with(b".");
+    pattern == name || !hidden && matches_component(pattern, name)
+}
+
+/// Whether a pattern of one component matches a name, hidden or not.
+pub fn matches_component(pattern: &[u8], name: &[u8]) -> bool {
     let special = matches!(name, b"." | b"..");
     let long = pattern.len() > PATTERN_LEN_MAX;
     let negated = pattern.windows(2).any(|pair| pair == b"[!");
     // The shell's `[!...]` is the other `[^...]`.
     let pattern = if negated { replaced(pattern) } else { pattern.to_vec() };
-    !hidden && !special && !long && Glob::new(&pattern).matches(&[name], Start::At(0), &mut 0)
+    !special && !long && Glob::new(&pattern).matches(&[name], Start::At(0), &mut 0)
 }
 
 fn replaced(pattern: &[u8]) -> Vec<u8> {

@@ -93,7 +93,9 @@ pub use charset::{NameCharsets, convert_names};
 pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, chunk_room};
 pub use delta::SourcesHere;
 pub use destination::{Above, SpecialThere};
-pub use expand::{Expanded, at_home, expand, expand_here, may_stand_for, needs_expansion};
+pub use expand::{
+    Expanded, at_home, expand, expand_here, expand_one, matches_component, may_stand_for, needs_expansion,
+};
 pub use extraneous::{Deleted, Found};
 pub use fobs_model::event::FileDone;
 pub use fobs_model::text::show as show_path;
@@ -111,7 +113,7 @@ pub use run_as::run_as;
 pub use scratch::scratch_file;
 #[cfg(any(test, feature = "testing"))]
 pub use seal::{open_chunk, seal};
-pub use select::filter_of;
+pub use select::{filter_of, xattr_rules};
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub use source::{
     EarlierFiles, FilledChunk, Known, More, Part, Patch, PipeInput, Removal, Source, SourceShape, SourceSpec,

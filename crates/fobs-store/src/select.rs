@@ -8,12 +8,15 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::at;
 use super::at::open_beneath;
 use super::beneath::Links;
+use super::held::is_trusted;
 use fobs_filter::names_from::{Asked, NamesFrom, Passage, Standing};
-use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Filter, NameKind, Side};
+use fobs_filter::{Chain, DIRECTORY_FILE_MAX, Filter, NameKind, Side, XattrRules};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{self, Error, ErrorKind};
+use fobs_model::name::Component;
 use fobs_model::options::sync::{Enter, SyncOptions};
 
 /// How much of a directory's contents the walk has looked at.
@@ -222,10 +225,20 @@ impl Selection {
         self.chain.enter(path, &mut |name| {
             let open = |directory| open_beneath(directory, name, READ_FILTER, Mode::empty(), Links::Refuse);
             filter_file(match directory.and_then(open) {
-                Err(Errno::LOOP) => followed(name),
+                Err(Errno::LOOP) => match followed(name) {
+                    // As rsync, which has no filter file in a third user's link.
+                    Err(Errno::LOOP) if directory.is_ok_and(|it| is_foreign(it, name)) => Err(Errno::NOENT),
+                    opened => opened,
+                },
                 opened => opened,
             })
         })
+    }
+
+    /// The rules for names of extended attributes in the directory that was entered last, where they are
+    /// others than the filter's own.
+    pub(super) fn xattr_rules(&self) -> Option<XattrRules> {
+        self.chain.xattr_rules()
     }
 
     /// Leaves the directory that was entered last.
@@ -252,6 +265,20 @@ impl Selection {
 pub fn filter_of(options: &SyncOptions) -> error::Result<Arc<Filter>> {
     let filter = Filter::of(&options.filter);
     filter.map(Arc::new).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
+}
+
+/// The rules of a sync for names of extended attributes.
+///
+/// # Errors
+/// As [`filter_of`].
+pub fn xattr_rules(options: &SyncOptions, side: Side) -> error::Result<XattrRules> {
+    Ok(XattrRules::of(&*filter_of(options)?, side))
+}
+
+/// Whether a third user owns what has this name.
+fn is_foreign(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
+    let stat = Component::new(name).map_err(Errno::from).and_then(|name| at::stat(directory, name));
+    stat.is_ok_and(|stat| !is_trusted(&stat))
 }
 
 /// Flags for reading a filter file: do not wait for the writer of a fifo, do not acquire a terminal.

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod earlier;
+mod failing;
 mod matching;
 mod pipe;
 mod range;
@@ -35,14 +36,14 @@ use super::identity::Identity;
 use super::input::Input;
 use super::looked::Looked;
 use super::open_file::OpenFile;
-use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record, bounded_reason};
-use super::select::Selection;
+use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record};
+use super::select::{Selection, xattr_rules};
 use super::stretch::ReadStretch;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
 use super::walk::{Entry, MaybeOrigin, Named, PassedOver, Walk, shape_of};
-use fobs_filter::path::show;
+use fobs_filter::{Side, XattrRules};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
@@ -172,12 +173,28 @@ impl Source {
         // is all that comes, and gets the destination's name as a file does.
         let lands = |sync: &Arc<SyncOptions>| sync.directories == Enter::All || sync.names.is_some();
         let has_directory = spec.sync.as_ref().is_some_and(lands) && usable.iter().any(Named::is_directory);
+        // As rsync: so does an empty one.
+        let has_names = spec.sync.as_ref().is_some_and(|sync| sync.names.is_some());
+        let is_bare = !has_names && matches!(&usable[..], [only] if only.is_empty_directory(&spec.base));
+        let has_directory = has_directory && !(is_bare && count == 1);
+        // As rsync: what is left out does not make several of one.
+        let shape = match &spec.sync {
+            Some(sync) if sync.names.is_none() && !usable.is_empty() => SourceShape::Paths {
+                count: u32::try_from(usable.len()).unwrap_or(u32::MAX),
+                contents: usable.iter().any(Named::means_contents),
+            },
+            _ => shape,
+        };
         let shape = match shape {
             SourceShape::Paths { count, .. } if has_directory => SourceShape::Paths { count, contents: true },
             shape => shape,
         };
         let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
-        let collector = Arc::new(Collector::new(spec.preserve, spec.privileges));
+        let rules = match &spec.sync {
+            Some(options) => xattr_rules(options, Side::Sender)?,
+            None => XattrRules::default(),
+        };
+        let collector = Arc::new(Collector::new(spec.preserve, spec.privileges, rules));
         let mut walk = Walk::new(spec.base, usable, collector.clone(), &spec.budget);
         if let Some(options) = &spec.sync {
             // In the listing, so that the receiver deletes nothing.
@@ -211,7 +228,7 @@ impl Source {
             SourceShape::Stream,
             Feed::Stream(Some(reader)),
             Vec::new(),
-            Arc::new(Collector::new(Preserve::as_cp(true), Privileges::OfTheUser)),
+            Arc::new(Collector::new(Preserve::as_cp(true), Privileges::OfTheUser, XattrRules::default())),
             compress,
         )
     }
@@ -332,7 +349,7 @@ impl Source {
         filled.notice = self.passed_over.sentence().filter(|_| self.finished);
         filled.data_bytes = data_len as u64 + self.holes;
         if let Some(left) = &mut self.left {
-            *left = left.checked_sub(filled.data_bytes).ok_or_else(beyond_the_limit)?;
+            *left = left.checked_sub(filled.data_bytes).ok_or_else(failing::beyond_the_limit)?;
         }
         (filled.len, filled.patch) = self.seal(buf, data_len);
         let Counts { looked, supposed, tried, literal } = self.patch.counts();
@@ -438,24 +455,6 @@ impl Source {
         }
     }
 
-    /// Reports attributes that cannot be sent. A directory ends without them.
-    fn fail_attributes(&mut self, entry: Entry, why: &str, filled: &mut FilledChunk) {
-        let (Entry::DirectoryEnd { path, .. }
-        | Entry::Symlink { path, .. }
-        | Entry::File { path, .. }
-        | Entry::Special { path, .. }) = &entry
-        else {
-            return;
-        };
-        let message = format!("cannot copy '{}': {why}; copy it without them", show(path));
-        let failure = FileError { path: path.clone(), message };
-        self.fail(failure, filled);
-        if let Entry::DirectoryEnd { path, meta, size, contents, .. } = entry {
-            let end = Entry::DirectoryEnd { path, meta, size, attributes: None, contents };
-            self.postponed = Some((end, None));
-        }
-    }
-
     fn begin_file(&mut self, path: Vec<u8>, meta: Meta, size: u64, input: Input) {
         let meta = self.told(meta);
         self.begin_records(&input);
@@ -478,17 +477,6 @@ impl Source {
     fn told(&self, meta: Meta) -> Meta {
         if self.collector.preserve.times { meta } else { Meta { mode: meta.mode, ..Meta::default() } }
     }
-
-    fn fail(&mut self, failure: FileError, filled: &mut FilledChunk) {
-        let reason = bounded_reason(&failure.message);
-        Record::Failed { path: &failure.path, reason }.encode(&mut self.records);
-        filled.failures.push(failure);
-    }
-}
-
-fn beyond_the_limit() -> Error {
-    let message = "the sources hold more bytes than were permitted; ask for a ticket of their size";
-    Error::new(ErrorKind::Denied, message)
 }
 
 #[cfg(test)]

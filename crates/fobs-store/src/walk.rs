@@ -30,7 +30,7 @@ use super::select::Selection;
 use super::stamp::Stamp;
 use entry::{failed, lost, no_attributes, not_regular, owner_in, special_kind};
 use fobs_filter::path::{PATH_LEN_MAX, show};
-use fobs_filter::{NameKind, path};
+use fobs_filter::{NameKind, XattrRules, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::event::FileError;
@@ -79,6 +79,14 @@ const READ_ONE: OFlags = READ.union(OFlags::NOFOLLOW);
 const ALLOCATION: usize = 16;
 /// Flags for reading a directory.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// What reads attributes in a directory, and its own rules for that.
+fn ruled_by<'a>(
+    ruled: Option<&'a (Collector, XattrRules)>,
+    otherwise: &'a Collector,
+) -> (&'a Collector, Option<&'a XattrRules>) {
+    ruled.map_or((otherwise, None), |(collector, rules)| (collector, Some(rules)))
+}
 
 /// A directory that was opened, and what is kept of it.
 type Entered = (Stat, Result<Kept, Errno>, Dir);
@@ -220,7 +228,10 @@ impl Walk {
         let opened = opened.and_then(|directory| {
             let stat = fs::fstat(&directory)?;
             let stat = self.collector.seen(open_handle(&directory), &stat)?;
-            let attributes = self.collector.attributes(open_handle(&directory), &stat);
+            // As rsync: what is in a directory does not judge that.
+            let ruled = self.levels.last().and_then(|level| level.ruled.as_deref());
+            let (collector, _) = ruled_by(ruled, &self.collector);
+            let attributes = collector.attributes(open_handle(&directory), &stat);
             Ok((stat, attributes, Dir::new(directory)?))
         });
         let opened = opened.map(|opened| self.of_first(&path, opened));
@@ -254,6 +265,7 @@ impl Walk {
                     kept: self.budget.charge(Keeps::Subdirectories),
                     id: (stat.st_dev, stat.st_ino),
                     reached,
+                    ruled: self.ruled(),
                 });
                 Entry::Directory { path, meta, owner }
             }
@@ -261,12 +273,18 @@ impl Walk {
         }
     }
 
+    /// What the directory that was entered last says of names of extended attributes.
+    fn ruled(&self) -> Option<Arc<(Collector, XattrRules)>> {
+        let rules = self.selection.as_ref()?.xattr_rules()?;
+        Some(Arc::new((self.collector.ruled_by(&rules), rules)))
+    }
+
     /// Reads a directory's filter files: how its entries are listed, or why none is looked at. Where one of
     /// the files cannot be used, it is not known what that leaves out.
     fn select_in(&mut self, path: &[u8], directory: &Dir) -> Result<Contents, Contents> {
         let Some(selection) = &mut self.selection else { return Ok(Contents::Seen) };
         let followed = |name: &[u8]| match &self.following {
-            Some(following) => self.base.open(&following.place(&path::join(path, name)), READ),
+            Some(following) => self.base.open_place(&following.place(&path::join(path, name)), READ),
             None => Err(Errno::LOOP),
         };
         let why = selection.enter(path, directory.fd(), &followed);
@@ -307,6 +325,19 @@ impl Walk {
         kind == NameKind::Other && overlay.hides(&named.name, self.selection.as_ref())
     }
 
+    /// Where a file of the current directory is that is left closed.
+    fn later(&self) -> Option<Unopened> {
+        let is_followed = self.reached() == Reached::ThroughLinks
+            || self.following.as_ref().is_some_and(Following::is_asked);
+        match (self.opening, &self.root) {
+            (Opening::Later, Some(_)) if is_followed => {
+                self.following.clone().map(|following| Unopened::Followed(Box::new(following)))
+            }
+            (Opening::Later, Some(root)) => Some(Unopened::Below(root.clone(), self.prefix_len)),
+            _ => None,
+        }
+    }
+
     /// How the walk came to the current directory.
     fn reached(&self) -> Reached {
         self.levels.last().map_or(Reached::Plainly, |level| level.reached)
@@ -339,6 +370,7 @@ impl Walk {
     fn search(&mut self) -> Search<'_> {
         Search {
             collector: &self.collector,
+            rules: None,
             links: &mut self.links,
             passed_over: &self.passed_over,
             queued: &mut self.queued,
@@ -360,20 +392,15 @@ impl Iterator for Walk {
         if let Some(failure) = self.failures.pop_front() {
             return Some(Entry::Failed(failure));
         }
-        let is_followed = self.reached() == Reached::ThroughLinks
-            || self.following.as_ref().is_some_and(Following::is_asked);
-        let later = match (self.opening, &self.root) {
-            (Opening::Later, Some(_)) if is_followed => {
-                self.following.clone().map(|following| Unopened::Followed(Box::new(following)))
-            }
-            (Opening::Later, Some(root)) => Some(Unopened::Below(root.clone(), self.prefix_len)),
-            _ => None,
-        };
+        let later = self.later();
         while let Some(level) = self.levels.last_mut() {
             match level.reading.as_mut().map(Dir::read) {
                 Some(Some(Ok(entry))) => {
+                    let ruled = level.ruled.clone();
+                    let (collector, rules) = ruled_by(ruled.as_deref(), &self.collector);
                     let mut search = Search {
-                        collector: &self.collector,
+                        collector,
+                        rules,
                         links: &mut self.links,
                         passed_over: &self.passed_over,
                         queued: &mut self.queued,
@@ -383,6 +410,7 @@ impl Iterator for Walk {
                         overlay: self.overlay.as_ref(),
                     };
                     let selection = self.selection.as_mut();
+                    let later = later.clone().map(|place| search.placed(place));
                     let child = level.child(&entry, later.as_ref(), &mut search, selection);
                     self.broken = self.selection.as_ref().and_then(Selection::failure);
                     if child.is_some() || self.broken.is_some() {

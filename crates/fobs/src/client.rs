@@ -36,6 +36,7 @@ use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::message::{Hello, Open, PARTS, PathRole, Reuse, STEER};
+use fobs_model::options::sync::SYNC2;
 use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
 use fobs_model::walls::Walls;
 use fobs_proto::receiver::ReceiverConfig;
@@ -75,10 +76,11 @@ struct Client<'a> {
 type Done = (Summary, SystemTime);
 
 impl Client<'_> {
-    /// A destination, of which a home is to be looked up there.
+    /// A destination, of which a home is to be looked up there, or what a sync's pattern stands for.
     fn destination(&mut self, remote: &Remote) -> Result<Remote> {
         let path = remote.path.clone();
-        if !path.starts_with(b"~") || !expands(remote, std::slice::from_ref(&path)) {
+        let is_meant = path.starts_with(b"~") || self.options.sync.is_some() && self.hello.has(SYNC2);
+        if !is_meant || !expands(remote, std::slice::from_ref(&path)) {
             return Ok(remote.clone());
         }
         let mut paths = self.expand(&[path], PathRole::Destination)?;

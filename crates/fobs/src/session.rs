@@ -5,6 +5,7 @@ pub use fobs_engine::{
     CHUNKS_MAX, PathValidation, choice_of, receiver_config, sender_config, stream_target, summary,
     tcp_tuning, transport_of, udp_options,
 };
+use fobs_filter::{Side, XattrRules};
 use fobs_model::error::Result;
 use fobs_model::message::{DELTA, Hello, PARTS, PATH_VALIDATION, Sending};
 use fobs_model::options::sync::{self, Delta, SyncOptions};
@@ -13,7 +14,7 @@ use fobs_model::options::{
 };
 use fobs_model::permit::Permit;
 use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
-use fobs_store::{Above, Partial, Sink, SinkSpec, SpecialThere};
+use fobs_store::{Above, Partial, Sink, SinkSpec, SpecialThere, xattr_rules};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -63,6 +64,14 @@ pub(crate) fn cp_rules(append_verify: bool, checksum: bool) -> Rules {
 /// What a transfer keeps beside content.
 pub fn preserved(sync: Option<&SyncOptions>, preserve: bool) -> Preserve {
     sync.map_or_else(|| Preserve::as_cp(preserve), |sync| sync.preserve.clone())
+}
+
+/// Which names of extended attributes count where a sync stores.
+///
+/// # Errors
+/// `Usage` for rules that are not possible.
+pub fn kept_xattrs(sync: Option<&SyncOptions>) -> Result<XattrRules> {
+    sync.map_or(Ok(XattrRules::default()), |sync| xattr_rules(sync, Side::Receiver))
 }
 
 /// What becomes of directories above the destination that do not exist.

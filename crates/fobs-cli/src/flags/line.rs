@@ -171,6 +171,9 @@ fn arguments_of(command: CommandName, row: Row, names: &[&str]) -> Vec<Arg> {
         Shape::Value => with_value(arg.action(ArgAction::Set), row),
         Shape::List => with_value(arg.action(ArgAction::Append), row),
     };
+    // As rsync, where a negative number means something of its own.
+    let takes_value = matches!(row.shape(), Shape::Value | Shape::List);
+    arg = arg.allow_negative_numbers(takes_value && command == CommandName::Sync);
     let mut args = vec![arg];
     if usage.negated {
         let letter = usage.letter.filter(|_| about.long().is_some()).map(String::from);

@@ -1,5 +1,6 @@
 //! `fobs sync`: runs a sync and prints what changes, as rsync does.
 
+mod braces;
 mod charset;
 pub mod exit;
 mod figures;
@@ -13,9 +14,11 @@ mod one_source;
 mod options;
 mod order;
 mod output;
+mod patterns_there;
 mod progress;
 mod relative;
 mod stop;
+mod there;
 mod wording;
 
 use std::ffi::OsString;
@@ -132,7 +135,7 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
     let (mut sync, places) = options::resolve(args)?;
     let (words, mut destination) = ends(args)?;
     let words = &*old_args::divided(args, words)?;
-    let mut sources = sources_of(words)?;
+    let (mut sources, words) = patterns_there::expanded(args, sources_of(words)?, words)?;
     let mut options = resolve::transfer(&args.chosen)?;
     options.opening = args.chosen.sync.connect_within.or(options.opening);
     let is_here = sources.iter().chain([&destination]).all(|place| matches!(place, Location::Local(_)));
@@ -143,7 +146,7 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
         return Err(usage("'-' cannot be brought up to date: name files or directories"));
     }
     if args.chosen.sync.relative == Some(true) && sync.names.is_none() {
-        relative::names(&mut sources, words, &mut sync)?;
+        relative::names(&mut sources, &words, &mut sync)?;
     }
     if args.chosen.sync.relative == Some(false) && args.chosen.sync.files_from.is_some() {
         sources = sources.iter().flat_map(|source| places.iter().map(|path| below(source, path))).collect();

@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use fobs::options::{Carrier, Location, Remote};
-use fobs::{Error, Result, Session};
+use fobs::options::{Location, Remote};
+use fobs::{Error, Result};
 
-use super::{usage, with_shell};
+use super::{there, usage};
 use crate::args::sync::SyncArgs;
-use crate::{location, push, resolve};
+use crate::location;
 
 /// The text of a file that lies at the other host; `None` for one of this host.
 ///
@@ -33,13 +33,7 @@ pub fn read(args: &SyncArgs, file: &OsStr, len_max: u64) -> Result<Option<Vec<u8
             end.host
         )));
     }
-    let mut options = resolve::transfer(&args.chosen)?;
-    if end.carrier == Carrier::Ssh {
-        with_shell(args, &mut options)?;
-    }
-    let text = push::with_consent(args, std::slice::from_ref(&end), options, |options| {
-        Session::builder(end.clone()).options(options).open()?.recv(&path, len_max)
-    });
+    let text = there::ask(args, &end, |session| session.recv(&path, len_max));
     text.map(Some).map_err(|why| Error::new(why.kind, format!("--files-from={shown}: {}", why.message)))
 }
 

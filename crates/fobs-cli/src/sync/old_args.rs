@@ -1,5 +1,6 @@
 //! `--old-args`: a path on another host is read as a shell there would do it, so quotes are its own, and a
-//! source may be several names. Variables and braces are not expanded.
+//! source may be several names, also by braces (`{a,b}`, `{1..9}`). Of variables only `$HOME` in front is
+//! known.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use fobs::Result;
 use fobs::options::{Carrier, Location};
 
-use super::usage;
+use super::{braces, usage};
 use crate::args::sync::SyncArgs;
 use crate::location;
 
@@ -77,16 +78,26 @@ fn parts(word: &OsStr) -> Result<Vec<OsString>> {
     let Some(host) = bytes.strip_suffix(&path[..]).filter(|_| !path.is_empty()) else {
         return Ok(vec![word.to_owned()]);
     };
+    let shown = || word.to_string_lossy();
+    let path = braces::expanded(&path)
+        .ok_or_else(|| usage(format!("--old-args: the braces in '{}' stand for too many names", shown())))?;
     let names = shlex::bytes::split(&path).ok_or_else(|| {
-        let shown = word.to_string_lossy();
         usage(format!(
-            "--old-args: a quote or a backslash in '{shown}' has nothing behind it; write it twice"
+            "--old-args: a quote or a backslash in '{}' has nothing behind it; write it twice",
+            shown()
         ))
     })?;
     if names.is_empty() {
         return Ok(vec![word.to_owned()]);
     }
-    Ok(names.into_iter().map(|name| OsString::from_vec([host, &name[..]].concat())).collect())
+    let at_home = |name: Vec<u8>| match name.strip_prefix(b"$HOME").or(name.strip_prefix(b"${HOME}")) {
+        Some(rest) if matches!(rest, [] | [b'/', ..]) => {
+            [b"~/", rest.strip_prefix(b"/").unwrap_or(rest)].concat()
+        }
+        _ => name,
+    };
+    let names = names.into_iter().map(at_home);
+    Ok(names.map(|name| OsString::from_vec([host, &name[..]].concat())).collect())
 }
 
 #[cfg(test)]
@@ -106,6 +117,13 @@ mod tests {
             (&["host:a b", ":c d", "here and there"], &["host:a", "host:b", ":c", ":d", "here and there"]),
             (&["host:", "host:x*"], &["host:", "host:x*"]),
             (&["host:  "], &["host:  "]),
+            (&["host:{a,b c}"], &["host:{a,b", "host:c}"]),
+            (
+                &["host:x{1..3}/{y,'z w'}"],
+                &["host:x1/y", "host:x1/z w", "host:x2/y", "host:x2/z w", "host:x3/y", "host:x3/z w"],
+            ),
+            (&["host:'{a,b}' \\{c,d} {e} {}"], &["host:{a,b}", "host:{c,d}", "host:{e}", "host:{}"]),
+            (&["host:$HOME/a $HOMER ${HOME}"], &["host:~/a", "host:$HOMER", "host:~/"]),
         ] {
             assert_eq!(of(words).expect("good words"), expected, "{words:?}");
         }

@@ -1,17 +1,16 @@
 //! What the one source of a pull is, where that decides about its name: a file gets the name of a destination
-//! that does not exist, a directory comes to lie in it.
+//! that does not exist, and so does an empty directory; another one comes to lie in it.
 
+use fobs::EntryKind;
 use fobs::options::sync::{Enter, SyncOptions};
-use fobs::options::{Carrier, Follow, Location};
-use fobs::{EntryKind, Session};
+use fobs::options::{Follow, Location};
 
 use super::name_list::Ending;
-use super::with_shell;
+use super::{patterns_there, there};
 use crate::args::sync::SyncArgs;
-use crate::push;
 
-/// Whether the one source is no directory, as far as that is asked for and known. A failure is that of the
-/// pull, which says it.
+/// Whether the one source is no directory with entries, as far as that is asked for and known. A failure is
+/// that of the pull, which says it.
 pub fn is_file(args: &SyncArgs, sources: &[Location], destination: &Location, sync: &SyncOptions) -> bool {
     let ([Location::Remote(source)], Location::Local(path)) = (sources, destination) else { return false };
     let is_open = path.metadata().is_err() && !path.as_os_str().as_encoded_bytes().ends_with(b"/");
@@ -22,18 +21,15 @@ pub fn is_file(args: &SyncArgs, sources: &[Location], destination: &Location, sy
     }
     // A session begins at home.
     let path = source.path.strip_prefix(b"~/").unwrap_or(&source.path);
-    // What a pattern stands for is known later, and may be several.
-    if path.starts_with(b"~") || path.iter().any(|byte| b"*?[".contains(byte)) {
+    if path.starts_with(b"~") {
         return false;
     }
-    let Ok(mut options) = crate::resolve::transfer(&args.chosen) else { return false };
-    if source.carrier == Carrier::Ssh && with_shell(args, &mut options).is_err() {
-        return false;
-    }
-    let found = push::with_consent(args, std::slice::from_ref(source), options, |options| {
-        let session = Session::builder(source.clone()).options(options).open()?;
-        let follows = sync.preserve.follow == Follow::All;
-        if follows { session.stat(path) } else { session.stat_link(path) }
+    let follows = sync.preserve.follow == Follow::All;
+    let is_bare = there::ask(args, source, |session| {
+        let found = patterns_there::named(session, path)?;
+        let [path] = found.as_slice() else { return Ok(false) };
+        let entry = if follows { session.stat(path)? } else { session.stat_link(path)? };
+        Ok(entry.kind != EntryKind::Directory || session.list_links(path)?.is_empty())
     });
-    found.is_ok_and(|entry| entry.kind != EntryKind::Directory)
+    is_bare.is_ok_and(|is_bare| is_bare)
 }

@@ -136,6 +136,9 @@ fn check(args: &SyncArgs) -> Result<()> {
         let option = given.choices.basis_use.option();
         return Err(usage(format!("{option} names more than {BASES_MAX} directories: give fewer")));
     }
+    if given.choices.preserve.fake_super && given.choices.preserve.xattr_notes {
+        return Err(usage("-XX copies what --fake-super notes: give -X once with it"));
+    }
     let in_place = given.choices.rules.in_place || given.choices.rules.appends;
     if in_place && (given.delay_updates || given.partial_dir.is_some()) {
         let option = if given.delay_updates { "--delay-updates" } else { "--partial-dir" };

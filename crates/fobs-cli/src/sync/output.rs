@@ -192,6 +192,8 @@ impl Lines {
         }
         let text = match (&self.wording.format, line.facts.unchanged) {
             _ if self.wording.lists => listed(line, self.wording.human, &self.zone),
+            // As rsync, which says it of no directory.
+            (Some(_), true) if !self.wording.is_itemized() && line.directory => return,
             (Some(_), true) if !self.wording.is_itemized() => [line.path, b" is uptodate"].concat(),
             (Some(format), _) => format.fill(line, &self.zone),
             (None, _) => return,

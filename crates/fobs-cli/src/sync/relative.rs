@@ -17,6 +17,12 @@ use super::usage;
 /// # Errors
 /// `Usage` for paths that `..` leads out of their directory.
 pub fn names(sources: &mut Vec<Location>, words: &[OsString], options: &mut SyncOptions) -> Result<()> {
+    if let ([source], [word]) = (&mut sources[..], words)
+        && let Some(plain) = without_path(source, word)?
+    {
+        *source = plain;
+        return Ok(());
+    }
     let mut list = NameList::new();
     for (source, word) in sources.drain(..).zip(words) {
         let shown = word.to_string_lossy();
@@ -31,6 +37,25 @@ pub fn names(sources: &mut Vec<Location>, words: &[OsString], options: &mut Sync
     Ok(())
 }
 
+/// A source whose path is one name, as it is without `-R`: like any other it gets the destination's.
+fn without_path(source: &Location, word: &OsString) -> Result<Option<Location>> {
+    let (top, name) = split(source.clone(), &word.to_string_lossy())?;
+    let is_one = |name: &RelPath| !name.is_empty() && !name.as_bytes().contains(&b'/');
+    let Some(name) = name.filter(|name| is_one(name) && Ending::of(word.as_bytes()) == Ending::Name) else {
+        return Ok(None);
+    };
+    let joined = |top: &[u8]| [top, name.as_bytes()].concat();
+    Ok(match top {
+        Location::Local(top) => {
+            Some(Location::Local(OsString::from_vec(joined(top.as_os_str().as_bytes())).into()))
+        }
+        Location::Remote(remote) => {
+            Some(Location::Remote(fobs::options::Remote { path: joined(&remote.path), ..remote }))
+        }
+        Location::Stdio => None,
+    })
+}
+
 /// The directory before a source's name, and the name; none where the source is the directory.
 fn split(source: Location, shown: &str) -> Result<(Location, Option<RelPath>)> {
     match source {
@@ -39,12 +64,6 @@ fn split(source: Location, shown: &str) -> Result<(Location, Option<RelPath>)> {
             Ok((Location::Local(OsString::from_vec(top).into()), name))
         }
         Location::Remote(mut remote) => {
-            if remote.path.iter().any(|byte| b"*?[".contains(byte)) {
-                return Err(usage(format!(
-                    "-R with '{shown}': a pattern for the other host does not go with it; name the directory, and \
-                     give --include and --exclude"
-                )));
-            }
             let (top, name) = split_path(&remote.path, shown)?;
             remote.path = top;
             Ok((Location::Remote(remote), name))
@@ -113,6 +132,10 @@ mod tests {
             (&["/etc/passwd", "/home"], &[("/", &["etc/passwd", "home"])], &[]),
             (&["/a/./b/c", "/a/./d/."], &[("/a/", &["b/c", "d"])], &[1]),
             (&["h:/a/b"], &[("h:/", &["a/b"])], &[]),
+            // One name is a source as without -R.
+            (&["h:b"], &[("h:./b", &[])], &[]),
+            (&["/a/./b"], &[("/a/b", &[])], &[]),
+            (&["/a/./b/"], &[("/a/", &["b"])], &[0]),
             (&["h:a/b", "h:c"], &[("h:./", &["a/b", "c"])], &[]),
             (&["/a/./", "/a/./b"], &[("/a/", &["", "b"])], &[0]),
             (&["."], &[("./", &[])], &[]),
@@ -127,10 +150,8 @@ mod tests {
             let expected = (places.iter().map(place).collect(), with_slash.to_vec());
             assert_eq!(named(paths), Ok(expected), "{paths:?}");
         }
-        for (paths, why) in [(&["a/../b"][..], "'..'"), (&["h:/a/*.c"], "pattern")] {
-            let said = named(paths).expect_err("it is refused");
-            assert!(said.contains(why), "{paths:?}: {said}");
-        }
+        let said = named(&["a/../b"]).expect_err("it is refused");
+        assert!(said.contains("'..'"), "{said}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Wording {
         };
         let says_made = (has_changes || names > 0) && !super::lists_only(args);
         Wording {
-            destination: says_made.then(|| destination(args)),
+            destination: says_made.then(|| destination(args)).filter(|_| !is_alone(args)),
             all: given.itemize > 1 && has_changes || names > 1,
             lists: super::lists_only(args),
             shows_links: given.choices.preserve.links == SymbolicLinks::Kept,
@@ -158,6 +158,15 @@ fn backups(given: &SyncWords) -> Option<(Vec<u8>, Vec<u8>)> {
         directory
     });
     is_made.then_some((before, behind))
+}
+
+/// Whether the sources are the contents of one directory without any: the destination, made in its image, is
+/// all that is said to be made then.
+fn is_alone(args: &SyncArgs) -> bool {
+    let [source, destination] = args.paths.as_slice() else { return false };
+    let is_bare = |path: &std::path::Path| path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+    let is_named_whole = !destination.as_encoded_bytes().ends_with(b"/");
+    is_named_whole && matches!(location::parse(source), Ok(Location::Local(path)) if is_bare(&path))
 }
 
 /// The path of the destination, without what is at its end.

@@ -15,8 +15,10 @@ mod packets;
 mod process;
 mod remote;
 mod sshd;
+mod sync_rows;
 mod sync_trees;
 mod sync_words;
+mod sync_xattrs;
 
 mod arguments;
 mod changing;

@@ -225,6 +225,32 @@ fn what_a_filter_file_may_leave_out_is_never_sent() {
     }
 }
 
+#[test]
+fn a_third_users_link_is_no_filter_file() {
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new("a_third_users_link_is_no_filter_file");
+        let route = Route::open(&case, Carrier::Ssh, direction);
+        let source = route.source_path("tree");
+        for path in ["theirs/file", "ours/file"] {
+            write(&source.join(path), "content");
+        }
+        write(&source.join("rules"), "- file\n");
+        for (place, owner) in [("theirs", Some(65_534)), ("ours", None)] {
+            let link = source.join(place).join(".rsync-filter");
+            symlink("../rules", &link).expect("a link");
+            std::os::unix::fs::lchown(&link, owner, owner).expect("root may");
+        }
+        let mut command = route.sync(&words(&["-aF"]));
+        case.run(command.arg(route.source("tree/")).arg(route.target("tree"))).expect_success();
+        let ours = route.target_path("tree");
+        assert!(ours.join("theirs/file").exists() && !ours.join("ours/file").exists(), "{direction:?}");
+        let theirs = case.path("rsync");
+        if rsync(&case, &["-aF"], &source, &theirs) {
+            assert_eq!(contents(&ours), contents(&theirs));
+        }
+    }
+}
+
 /// An ACL in the format of the kernel: `u::rwx,g::r-x,o::---`, or with `u:1234:rwx` and a mask.
 fn default_acl(named: bool) -> Vec<u8> {
     let plain = [(1_u16, 7_u16, u32::MAX), (4, 5, u32::MAX), (0x20, 0, u32::MAX)];

@@ -65,6 +65,21 @@ impl Bench<'_> {
         bench
     }
 
+    /// Likewise where the directory of the other side is its home.
+    pub(super) fn open_at_home(case: &Case) -> Bench<'_> {
+        let home = case.path("served").display().to_string();
+        let states =
+            ["CACHE", "STATE", "CONFIG"].map(|kind| format!("XDG_{kind}_HOME={home}-state ")).concat();
+        let forced =
+            format!("ForceCommand=cd {home} && HOME={home} {states}exec sh -c \"$SSH_ORIGINAL_COMMAND\"");
+        let sshd = Sshd::start_as(case, |mut command| {
+            command.arg("-o").arg(forced);
+            command
+        });
+        fs::create_dir_all(case.path("local")).expect("our own place");
+        Bench { case, sshd, seed: case.seed(), opened: just_now() }
+    }
+
     pub(super) fn ssh(&self) -> String {
         format!("ssh -F {}", self.sshd.config.display())
     }

@@ -56,6 +56,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         destination: destination.to_vec(),
         shape,
         above: Above::Required,
+        xattr_rules: Default::default(),
         preserve: if input.0.len().is_multiple_of(2) { everything() } else { Preserve::default() },
         fsync: false,
         keep: Partial::Discard,

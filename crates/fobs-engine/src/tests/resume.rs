@@ -32,6 +32,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         destination: world.to().as_os_str().as_bytes().to_vec(),
         shape: source.shape(),
         above: Above::Required,
+        xattr_rules: Default::default(),
         preserve: Preserve::default(),
         fsync: false,
         keep: Partial::Keep,

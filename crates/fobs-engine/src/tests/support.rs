@@ -376,6 +376,7 @@ impl World {
             destination,
             shape: source.shape(),
             above: Above::Required,
+            xattr_rules: Default::default(),
             preserve: Preserve::default(),
             fsync: false,
             keep: Partial::Discard,

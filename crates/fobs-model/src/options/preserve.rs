@@ -36,6 +36,9 @@ pub struct Preserve {
     pub hard_links: bool,
     /// Extended attributes (`-X`): all but the kernel's own with root's rights, `user.` ones without.
     pub xattrs: bool,
+    /// Among them what rsync or this program noted there for `--fake-super` (`-XX`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub xattr_notes: bool,
     /// POSIX ACLs (`-A`).
     pub acls: bool,
     /// Holes of files (`-S`).

@@ -10,6 +10,9 @@ pub struct SyncRules {
     pub compare: Compare,
     /// Seconds by which times may differ and count as equal (`--modify-window`).
     pub modify_window: u32,
+    /// Times are equal to the nanosecond (`--modify-window=-1`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exact_times: bool,
     /// What is done to files that have their name already.
     pub present: Present,
     /// What is done to entries that do not exist at the destination.
@@ -62,6 +65,7 @@ impl SyncRules {
         let SyncRules {
             compare: _,
             modify_window: _,
+            exact_times,
             present: _,
             absent: _,
             omit_directory_times: _,
@@ -82,6 +86,7 @@ impl SyncRules {
             (size_max.is_some(), (SYNC2, "--max-size")),
             (size_min.is_some(), (SYNC2, "--min-size")),
             (*appends, (SYNC2, "--append")),
+            (*exact_times, (SYNC2, "--modify-window below 0")),
             (*despite_errors, (SYNC2, "--ignore-errors")),
             (*safe_links, (SYNC2, "--safe-links")),
             (*in_place, (SYNC2, "--inplace")),

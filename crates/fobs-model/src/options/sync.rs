@@ -161,6 +161,7 @@ impl SyncOptions {
             (self.preserve.open_noatime, (SYNC2, "--open-noatime")),
             (self.preserve.atimes, (SYNC2, "--atimes")),
             (self.preserve.fake_super, (SYNC2, "--fake-super")),
+            (self.preserve.xattr_notes, (SYNC2, "-XX")),
             (self.preserve.copy_devices, (SYNC2, "--copy-devices")),
             (self.basis.is_some(), (DELTA, "--basis")),
             (!self.preserve.users.is_empty(), (SYNC2, "--usermap and --chown")),
@@ -178,6 +179,7 @@ impl SyncOptions {
         let missing = self.deletes_missing.then_some((SYNC2, "--delete-missing-args"));
         let times = self.preserve.atimes.then_some((SYNC2, "--atimes"));
         let notes = self.preserve.fake_super.then_some((SYNC2, "--fake-super"));
+        let kept_notes = self.preserve.xattr_notes.then_some((SYNC2, "-XX"));
         let bases = (!self.basis_use.is_linked()).then(|| (SYNC2, self.basis_use.option()));
         self.rules
             .features()
@@ -190,6 +192,7 @@ impl SyncOptions {
             .chain(bases)
             .chain(times)
             .chain(notes)
+            .chain(kept_notes)
             .collect()
     }
 

@@ -226,6 +226,7 @@ impl<'r> Needs<'r> {
             despite_errors: _,
             // Of times that are compared or set.
             modify_window: _,
+            exact_times: _,
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;
@@ -303,6 +304,7 @@ impl<'r> Needs<'r> {
             leaves_implied: _,
             keeps_dirlinks: _,
             modify_window: _,
+            exact_times: _,
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;

@@ -12,12 +12,13 @@ use super::handle::Handle;
 use super::inherited::left_by_default_acl;
 use super::noted::{Noted, as_noted, device_of, kept_name, kept_value, name_of_kept};
 use super::{
-    Attributes, Keeping, MODE_BITS, Made, ModeNow, Modes, SET_ID_BITS, access_time_alone, is_acl,
-    is_preserved, with_access_time,
+    Attributes, Keeping, KeptXattrs, MODE_BITS, Made, ModeNow, Modes, SET_ID_BITS, access_time_alone, is_acl,
+    with_access_time,
 };
 use crate::of_last::OfLast;
 use crate::record::Device;
 use crate::stat::Meta;
+use fobs_filter::XattrRules;
 use fobs_model::options::{Preserve, Privileges};
 
 /// The owner's permission to write.
@@ -36,6 +37,8 @@ pub(crate) struct Applier {
     pub(crate) rights: Rights,
     /// Whether what is written may be a device: only with the rights of the user itself.
     pub(crate) may_open_devices: bool,
+    /// Which names of extended attributes may be set and removed here.
+    xattr_rules: XattrRules,
     accounts: Accounts,
     /// The permissions that a default ACL leaves to what is made in a directory; `None` without one.
     inherited: OfLast<Option<u32>>,
@@ -50,7 +53,12 @@ pub(crate) struct Unset {
 }
 
 impl Applier {
-    pub(crate) fn new(preserve: Preserve, keeping: Keeping, privileges: Privileges) -> Applier {
+    pub(crate) fn new(
+        preserve: Preserve,
+        keeping: Keeping,
+        privileges: Privileges,
+        xattr_rules: XattrRules,
+    ) -> Applier {
         let rights = Rights::new(privileges);
         // What is only noted takes no rights.
         let rights = if preserve.fake_super {
@@ -63,6 +71,7 @@ impl Applier {
             keeping,
             rights,
             may_open_devices: privileges == Privileges::OfTheUser,
+            xattr_rules,
             accounts: Accounts::default(),
             inherited: OfLast::default(),
         }
@@ -205,24 +214,28 @@ impl Applier {
     /// Sets the extended attributes that are kept, ACLs or the others, and removes those that the source does
     /// not have.
     fn set_xattrs(&self, file: Handle<'_>, attributes: Option<&Attributes>, acls: bool) -> Result<(), Unset> {
-        let asked = if acls { self.preserve.acls } else { self.preserve.xattrs };
+        let (preserve, is_root) = (&self.preserve, self.rights.is_root);
+        let kept = KeptXattrs { preserve, is_root, rules: &self.xattr_rules };
+        let asked = kept.have_any(acls);
         let Some(wanted) = attributes.and_then(|it| it.xattrs.as_ref()).filter(|_| asked) else {
             return Ok(());
         };
-        let is_meant =
-            |name: &[u8]| is_acl(name) == acls && is_preserved(name, &self.preserve, self.rights.is_root);
+        // What cannot be judged stays as it is.
+        let is_meant = |name: &[u8]| is_acl(name) == acls && kept.have(name).unwrap_or(false);
         let failed = |name: &[u8], errno| {
             let name = fobs_filter::path::show(name);
             Unset { what: format!("the extended attribute '{name}'"), errno }
         };
         let is_noted = self.preserve.fake_super;
-        let named = |kept: &Vec<u8>| if is_noted { name_of_kept(kept) } else { Some(kept.clone()) };
+        // As rsync: what only root could remove is not looked at where all is noted, unless rules are given.
+        let may_go = |own: &&Vec<u8>| !is_noted || own.starts_with(b"user.") || self.xattr_rules.are_given();
+        let named = |own: &Vec<u8>| if is_noted { name_of_kept(own) } else { Some(own.clone()) };
         let present = file.names().map_err(|errno| failed(b"", errno))?;
         let mut result = Ok(());
-        for kept in &present {
-            let Some(name) = named(kept).filter(|name| is_meant(name)) else { continue };
+        for own in present.iter().filter(may_go) {
+            let Some(name) = named(own).filter(|name| is_meant(name)) else { continue };
             if !wanted.iter().any(|xattr| xattr.name == name) {
-                let removed = while_writable(file, || file.remove_value(kept));
+                let removed = while_writable(file, || file.remove_value(own));
                 keep_first(&mut result, removed.map_err(|errno| failed(&name, errno)));
             }
         }

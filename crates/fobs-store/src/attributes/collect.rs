@@ -1,6 +1,7 @@
 //! The sender's side: reads what entries have beside content.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, Mode, SeekFrom, Stat};
@@ -9,29 +10,44 @@ use rustix::io::Errno;
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
 use super::noted::{as_noted, name_of_kept, value_of_kept};
-use super::{ATTRIBUTES_LEN_MAX, Account, Attributes, HOLD, Xattr, is_preserved};
+use super::{ATTRIBUTES_LEN_MAX, Account, Attributes, HOLD, KeptXattrs, Xattr};
 use crate::at::open_beneath;
 use crate::beneath;
 use crate::beneath::{Links, kind};
 use crate::stat::{Meta, NANOSECONDS};
+use fobs_filter::XattrRules;
 use fobs_model::options::Chmod;
 use fobs_model::options::{Preserve, Privileges};
 
 /// Reads attributes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Collector {
     pub(crate) preserve: Preserve,
     is_root: bool,
+    /// Which names of extended attributes count on this side.
+    rules: XattrRules,
     /// Whether devices are read as files: only with the rights of the user itself.
     pub(crate) copies_devices: bool,
-    accounts: Accounts,
+    accounts: Arc<Accounts>,
 }
 
 impl Collector {
-    pub(crate) fn new(preserve: Preserve, privileges: Privileges) -> Collector {
+    pub(crate) fn new(preserve: Preserve, privileges: Privileges, rules: XattrRules) -> Collector {
         let is_root = Rights::new(privileges).is_root;
         let copies_devices = preserve.copy_devices && privileges == Privileges::OfTheUser;
-        Collector { preserve, is_root, copies_devices, accounts: Accounts::default() }
+        Collector { preserve, is_root, rules, copies_devices, accounts: Arc::default() }
+    }
+
+    /// The same where other rules hold.
+    pub(crate) fn ruled_by(&self, rules: &XattrRules) -> Collector {
+        Collector { rules: rules.clone(), ..self.clone() }
+    }
+
+    /// Which extended attributes are kept.
+    pub(crate) fn kept(&self) -> KeptXattrs<'_> {
+        // What is only noted takes no rights.
+        let is_root = self.is_root || self.preserve.fake_super;
+        KeptXattrs { preserve: &self.preserve, is_root, rules: &self.rules }
     }
 
     /// The status of an entry, as it is noted with it where that counts (`--fake-super`).
@@ -146,7 +162,7 @@ impl Collector {
     }
 
     fn xattrs(&self, file: Handle<'_>, mode: u32) -> Result<Vec<Xattr>, Errno> {
-        read_xattrs(file, &self.preserve, self.is_root, mode)
+        read_xattrs(file, self.kept(), mode)
     }
 }
 
@@ -175,23 +191,24 @@ const NOBODY: u32 = 65_534;
 
 /// The extended attributes that are kept, by name. Too many are `E2BIG`.
 /// Of a file whose own are noted, `mode` has the permissions that an ACL leaves out there.
-pub(super) fn read_xattrs(
-    file: Handle<'_>,
-    preserve: &Preserve,
-    is_root: bool,
-    mode: u32,
-) -> Result<Vec<Xattr>, Errno> {
-    let is_noted = preserve.fake_super;
-    let named = |kept: Vec<u8>| {
-        let name = if is_noted { name_of_kept(&kept)? } else { kept.clone() };
-        is_preserved(&name, preserve, is_root || is_noted).then_some((name, kept))
-    };
-    let mut names: Vec<(Vec<u8>, Vec<u8>)> = file.names()?.into_iter().filter_map(named).collect();
-    names.sort_unstable();
+pub(super) fn read_xattrs(file: Handle<'_>, kept: KeptXattrs<'_>, mode: u32) -> Result<Vec<Xattr>, Errno> {
+    let is_noted = kept.preserve.fake_super;
+    let mut names: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for own in file.names()? {
+        let name = if is_noted { name_of_kept(&own) } else { Some(own.clone()) };
+        if let Some(name) = name
+            && kept.have(&name)?
+        {
+            names.push((name, own));
+        }
+    }
+    // As rsync, root reads those that are not kept elsewhere, too; of two of a name, not these.
+    names.sort_unstable_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+    names.dedup_by(|later, first| later.0 == first.0);
     let (mut xattrs, mut len) = (Vec::new(), 0);
-    for (name, kept) in names {
+    for (name, own) in names {
         // One may vanish in between.
-        let Some(value) = file.value(&kept)? else { continue };
+        let Some(value) = file.value(&own)? else { continue };
         let value = if is_noted { value_of_kept(&name, value, mode) } else { Some(value) };
         let Some(value) = value else { continue };
         len += name.len() + value.len();

@@ -14,7 +14,10 @@ mod noted;
 
 use serde::{Deserialize, Serialize};
 
+use rustix::io::Errno;
+
 use crate::stat::NANOSECONDS;
+use fobs_filter::XattrRules;
 
 pub(super) use apply::{Applier, HOLD, Unset, open_handle, while_writable};
 pub(super) use collect::{Collector, device_len};
@@ -201,15 +204,39 @@ pub fn is_kept(name: &[u8]) -> bool {
 
 const TOO_LONG: &str = "the attributes of a file are longer than 192 KiB";
 
-/// Whether an extended attribute is kept: without root's rights only what any user may see and set, as in
-/// rsync.
-fn is_preserved(name: &[u8], preserve: &Preserve, is_root: bool) -> bool {
-    if is_acl(name) {
-        preserve.acls
-    } else {
-        let allowed = is_root || name.starts_with(b"user.");
-        let is_its_own = is_kept(name) && !noted::is_note(name);
-        preserve.xattrs && allowed && is_its_own && name.len() <= NAME_LEN_MAX
+/// Which extended attributes are kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptXattrs<'a> {
+    pub(super) preserve: &'a Preserve,
+    /// Without root's rights only what any user may see and set is kept, as in rsync.
+    pub(super) is_root: bool,
+    pub(super) rules: &'a XattrRules,
+}
+
+impl KeptXattrs<'_> {
+    /// Whether one of this name is. Rules that take too much work are `E2BIG`.
+    pub(super) fn have(&self, name: &[u8]) -> Result<bool, Errno> {
+        let keeps_notes = self.preserve.xattr_notes && !self.preserve.fake_super;
+        if !is_kept(name) || noted::is_note(name) && !keeps_notes || name.len() > NAME_LEN_MAX {
+            return Ok(false);
+        }
+        if is_acl(name) && self.preserve.acls {
+            return Ok(true);
+        }
+        // As rsync: with rules an ACL is one of the others.
+        let allowed = match is_acl(name) {
+            true => self.rules.are_given(),
+            false => self.is_root || name.starts_with(b"user."),
+        };
+        Ok(self.preserve.xattrs && allowed && self.rules.include(name).ok_or(Errno::TOOBIG)?)
+    }
+
+    /// Whether any of the ACLs are, or of the others.
+    pub(super) fn have_any(&self, acls: bool) -> bool {
+        match acls {
+            true => self.preserve.acls || self.preserve.xattrs && self.rules.are_given(),
+            false => self.preserve.xattrs,
+        }
     }
 }
 

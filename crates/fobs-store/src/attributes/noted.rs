@@ -104,9 +104,15 @@ pub(super) fn kept_name(name: &[u8]) -> Vec<u8> {
     match name {
         ACL_ACCESS => NOTED_ACCESS.to_vec(),
         ACL_DEFAULT => NOTED_DEFAULT.to_vec(),
-        name if name.starts_with(b"user.") && !name.starts_with(PREFIX) => name.to_vec(),
+        // As rsync: what could not be taken for the place of another one stays as it is.
+        name if name.starts_with(b"user.") && place_of(name).is_none() => name.to_vec(),
         name => [PREFIX, name].concat(),
     }
+}
+
+/// The name for which one below [`PREFIX`] is the place, if it is any's.
+fn place_of(kept: &[u8]) -> Option<&[u8]> {
+    kept.strip_prefix(PREFIX).filter(|name| super::is_kept(name))
 }
 
 /// The name of what is kept under one; none of what is rsync's own.
@@ -114,11 +120,9 @@ pub(super) fn name_of_kept(kept: &[u8]) -> Option<Vec<u8>> {
     match kept {
         NOTED_ACCESS => Some(ACL_ACCESS.to_vec()),
         NOTED_DEFAULT => Some(ACL_DEFAULT.to_vec()),
-        kept => match kept.strip_prefix(PREFIX) {
-            Some([b'%', ..]) => None,
-            Some(name) => Some(name.to_vec()),
-            None => kept.starts_with(b"user.").then(|| kept.to_vec()),
-        },
+        // The ACL of the file itself is that of its note.
+        kept if is_note(kept) || super::is_acl(kept) => None,
+        kept => Some(place_of(kept).unwrap_or(kept).to_vec()),
     }
 }
 
@@ -157,14 +161,18 @@ mod tests {
         for (name, kept) in [
             (&b"user.a"[..], &b"user.a"[..]),
             (b"security.capability", b"user.rsync.security.capability"),
-            (b"user.rsync.x", b"user.rsync.user.rsync.x"),
+            (b"user.rsync.x", b"user.rsync.x"),
+            (b"user.rsync.user.x", b"user.rsync.user.rsync.user.x"),
+            (b"user.rsync.trusted.x", b"user.rsync.user.rsync.trusted.x"),
             (ACL_ACCESS, b"user.rsync.%aacl"),
             (ACL_DEFAULT, b"user.rsync.%dacl"),
         ] {
             assert_eq!(kept_name(name), kept);
             assert_eq!(name_of_kept(kept).as_deref(), Some(name));
         }
-        assert_eq!((name_of_kept(STAT), name_of_kept(b"security.selinux")), (None, None));
+        // What root put there as it is; its own ACL is none of what is noted.
+        assert_eq!(name_of_kept(b"security.selinux").as_deref(), Some(&b"security.selinux"[..]));
+        assert_eq!((name_of_kept(STAT), name_of_kept(ACL_ACCESS)), (None, None));
         assert!(is_note(STAT) && !is_note(b"user.rsync.x"));
     }
 }

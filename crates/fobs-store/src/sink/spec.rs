@@ -15,7 +15,7 @@ use crate::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId, t
 use crate::source::SourceShape;
 use crate::temporary::Names;
 use crate::walk::name_in_transfer;
-use fobs_filter::path;
+use fobs_filter::{XattrRules, path};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 use fobs_model::event::{FileError, OtherEntries};
@@ -36,6 +36,8 @@ pub struct SinkSpec {
     pub above: Above,
     /// What to keep beside content.
     pub preserve: Preserve,
+    /// Which names of extended attributes count.
+    pub xattr_rules: XattrRules,
     /// What of that files may get here.
     pub privileges: Privileges,
     /// On which terms what comes is stored.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Begun, Feed, STREAM_NAME, Source, SourceShape, stream_meta};
 use crate::attributes::{Collector, Preserve};
 use crate::input::Input;
+use fobs_filter::XattrRules;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::Privileges;
@@ -73,7 +74,8 @@ impl Source {
     /// `Internal` where there is no memory to compress with.
     pub fn from_pipe(input: Box<dyn PipeInput>, compress: bool, budget: MemoryBudget) -> Result<Source> {
         let tap = Tap(Arc::new(Mutex::new(Tapped { input, failed: None })));
-        let collector = Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser));
+        let collector =
+            Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser, XattrRules::default()));
         let source = Source::new(SourceShape::Stream, Feed::Pipe(tap), Vec::new(), collector, compress)?;
         Ok(Source { budget, ..source })
     }

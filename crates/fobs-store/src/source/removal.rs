@@ -173,7 +173,7 @@ fn remove(
     before: &Marks,
     held: &mut Option<Held>,
 ) -> std::result::Result<Removed, Errno> {
-    match place {
+    match place.place() {
         Unopened::Below(root, prefix_len) => {
             let (parent, name) = path::split_name(path.get(*prefix_len..).unwrap_or_default())?;
             if held.as_ref().is_none_or(|held| !Arc::ptr_eq(&held.root, root) || held.below != parent) {
@@ -183,7 +183,7 @@ fn remove(
             held.as_ref().map_or(Err(Errno::BADF), |held| remove_in(&held.directory, name, before))
         }
         // A request that follows links removes no source.
-        Unopened::Followed(_) => Err(Errno::OPNOTSUPP),
+        Unopened::Followed(_) | Unopened::Ruled(..) => Err(Errno::OPNOTSUPP),
         Unopened::Named(base, named) => {
             let (parent, name) = path::split_name(named)?;
             let parent = if parent.is_empty() && named.starts_with(b"/") { b"/" } else { parent };

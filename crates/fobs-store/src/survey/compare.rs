@@ -284,8 +284,11 @@ impl Compare {
     /// up once `stop` says that nobody waits.
     ///
     /// # Errors
-    /// The session may keep no more.
+    /// The session may keep no more; nothing can be stored.
     pub fn carry_out(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Result<Choice> {
+        if let Some(obstacle) = self.target.as_mut().and_then(|target| target.obstacle(row)) {
+            return Err(obstacle);
+        }
         let mut choice: Choice = match self.refusal(row) {
             Some(refusal) => refusal.into(),
             None => self.decided(row, ruling, stop),

@@ -37,7 +37,11 @@ impl Listed {
         let target = match entry {
             Entry::Symlink { target, .. } => target.len(),
             Entry::Hardlink { first, .. } => first.len(),
-            Entry::Found { unopened: Unopened::Followed(_), .. } => FOLLOWED_BYTES,
+            Entry::Found { unopened, .. }
+                if !matches!(unopened, Unopened::Below(..) | Unopened::Named(..)) =>
+            {
+                FOLLOWED_BYTES
+            }
             _ => 0,
         };
         let attributes = entry.attributes().map_or(0, Attributes::memory);

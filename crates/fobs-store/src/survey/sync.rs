@@ -288,9 +288,10 @@ fn is_same_file(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
         }
 }
 
-/// As rsync compares times: whole seconds.
+/// As rsync compares times: whole seconds, unless it is told otherwise.
 fn is_same_time(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
-    wanted.meta.mtime_s.abs_diff(there.meta.mtime_s) <= u64::from(rules.modify_window)
+    let is_exact = !rules.exact_times || wanted.meta.mtime_ns == there.meta.mtime_ns;
+    is_exact && wanted.meta.mtime_s.abs_diff(there.meta.mtime_s) <= u64::from(rules.modify_window)
 }
 
 /// Whether a destination's time is later than the source's, seconds since 1970 both, as `-u` means it.

@@ -32,7 +32,7 @@ use crate::held::{Inode, Movable, is_shared, is_trusted, is_unchanged};
 use crate::journal::{Doubt, Health, Held};
 use crate::own::without_mark;
 use crate::record::Meta;
-use crate::select::Implied;
+use crate::select::{Implied, xattr_rules};
 use crate::sink::{Durability, Sink};
 use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
@@ -41,8 +41,8 @@ use crate::{Item, at};
 pub(super) use bases::missing_bases;
 use bases::{Bases, FromBasis};
 use dirlinks::through_links;
-use fobs_filter::path;
 use fobs_filter::path::show;
+use fobs_filter::{Side, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::options::sync::{Compare, SyncOptions};
@@ -139,7 +139,7 @@ impl Target {
         let deletes = options.delete.is_some() || options.rules.makes_way;
         let extraneous = deletes.then(|| Extraneous::new(view.clone(), scheme, budget)).transpose()?;
         let implied = Implied::of(&options, budget)?;
-        let preserve = options.preserve.clone();
+        let (rules, preserve) = (xattr_rules(&options, Side::Receiver)?, options.preserve.clone());
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
         let (times, executability) = (preserve.times, options.rules.executability);
         let keeping = Keeping { modes, times, overwrite: Overwrite::Replace, executability };
@@ -148,8 +148,8 @@ impl Target {
             options,
             directories: Vec::new(),
             extraneous,
-            collector: Collector::new(preserve.clone(), privileges),
-            applier: Applier::new(preserve, keeping, privileges),
+            collector: Collector::new(preserve.clone(), privileges, rules.clone()),
+            applier: Applier::new(preserve, keeping, privileges, rules),
             deleted: Vec::new(),
             durability: sink.durability(),
             settling: sink.settling(),

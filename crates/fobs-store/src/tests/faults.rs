@@ -22,7 +22,7 @@ use fobs_model::options::Privileges;
 fn walk(directory: &Path) -> Walk {
     let named = Named::look(&Base::Ambient, (0, bytes(directory)), true, NamedLinks::Followed)
         .map_err(|(_, failure)| failure);
-    let collector = Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser));
+    let collector = Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser, Default::default()));
     Walk::new(
         Base::Ambient,
         vec![named.expect("it can be read")],

@@ -127,6 +127,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         destination: bytes(destination),
         shape,
         above: Above::Required,
+        xattr_rules: Default::default(),
         preserve: Preserve::default(),
         fsync: false,
         keep: Partial::Discard,

@@ -18,6 +18,7 @@ use crate::input::Input;
 use crate::record::{Device, Meta, SpecialKind};
 use crate::select::Contents;
 use crate::stamp::Stamp;
+use fobs_filter::XattrRules;
 use fobs_filter::path::{PATH_LEN_MAX, show};
 use fobs_model::event::{EntryFacts, FileError};
 use fobs_model::name::Component;
@@ -212,20 +213,34 @@ pub(crate) enum Unopened {
     Below(Arc<OwnedFd>, usize),
     /// Likewise, where links on the way are followed.
     Followed(Box<Following>),
+    /// In a directory with rules of its own for names of extended attributes.
+    Ruled(Box<Unopened>, XattrRules),
 }
 
 impl Unopened {
     /// Whether both are of the same source.
     pub(crate) fn is_same(&self, other: &Unopened) -> bool {
-        match (self, other) {
+        match (self.place(), other.place()) {
             (Unopened::Below(one, _), Unopened::Below(other, _)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
 
+    /// Where it is, whatever rules hold there.
+    pub(crate) fn place(&self) -> &Unopened {
+        match self {
+            Unopened::Ruled(place, _) => place,
+            place => place,
+        }
+    }
+
     /// Opens the file; `path` is its path within the transfer. The entry is a `File` or `Failed`.
     pub(crate) fn open(&self, path: Vec<u8>, collector: &Collector) -> Entry {
+        if let Unopened::Ruled(place, rules) = self {
+            return place.open(path, &collector.ruled_by(rules));
+        }
         let open = |with: OFlags| match self {
+            Unopened::Ruled(..) => Err(Errno::OPNOTSUPP),
             Unopened::Named(base, named) => base.open(named, READ | with),
             Unopened::Followed(following) => following.base.open(&following.place(&path), READ | with),
             Unopened::Below(root, prefix_len) => {

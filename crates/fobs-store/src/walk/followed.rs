@@ -94,7 +94,7 @@ impl Following {
             Ok(file) => file,
             Err(errno) => return Some(failed(&path, "read", errno)),
         };
-        let place = Unopened::Followed(Box::new(self.clone()));
+        let place = search.placed(Unopened::Followed(Box::new(self.clone())));
         let origin = search.origins.of(&stat, Some(&place));
         if let Some(first) = search.first_name(&stat, &path) {
             let shared = CommonFacts::of(&stat, FileType::RegularFile, collector);
@@ -123,7 +123,7 @@ impl Following {
             return Entry::Failed(FileError { message: not_regular(&path), path });
         };
         let collector = search.collector;
-        let place = Unopened::Followed(Box::new(self.clone()));
+        let place = search.placed(Unopened::Followed(Box::new(self.clone())));
         let origin = search.origins.of(&stat, Some(&place));
         if let Some(first) = search.first_name(&stat, &path) {
             let shared = CommonFacts::of(&stat, kind(&stat), collector);

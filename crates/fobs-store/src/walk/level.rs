@@ -21,6 +21,8 @@ pub(super) struct Level {
     /// Its file system and number.
     pub(super) id: (u64, u64),
     pub(super) reached: Reached,
+    /// What its own rules for names of extended attributes read, where there are such.
+    pub(super) ruled: Option<Arc<(Collector, XattrRules)>>,
 }
 
 impl Level {

@@ -124,6 +124,19 @@ impl Walk {
 }
 
 impl Named {
+    /// Whether its contents are meant, and not itself.
+    pub(crate) fn means_contents(&self) -> bool {
+        self.name.is_empty()
+    }
+
+    /// Whether it is a directory itself, and not its contents, and there is nothing in it.
+    pub(crate) fn is_empty_directory(&self, base: &Base) -> bool {
+        let entries = || fs::Dir::new(base.open(&self.path, READ_DIRECTORY).ok()?).ok();
+        let is_entry = |entry: &fs::DirEntry| !matches!(entry.file_name().to_bytes(), b"." | b"..");
+        let is_empty = |entries: fs::Dir| !entries.map_while(Result::ok).any(|entry| is_entry(&entry));
+        self.is_directory() && !self.name.is_empty() && entries().is_some_and(is_empty)
+    }
+
     /// Checks a source without opening a fifo or device, and that it can be read.
     pub(crate) fn look(
         base: &Base,

@@ -7,11 +7,12 @@ use rustix::io::Errno;
 
 use super::following::Following;
 use super::overlay::Overlay;
-use super::{Entry, Origins, PassedOver};
+use super::{Entry, Origins, PassedOver, Unopened};
 use crate::at;
 use crate::attributes::{Collector, HardLinks, Seen};
 use crate::beneath::kind;
 use crate::select::Selection;
+use fobs_filter::XattrRules;
 use fobs_filter::path::show;
 use fobs_model::event::FileError;
 use fobs_model::name::Component;
@@ -19,6 +20,8 @@ use fobs_model::name::Component;
 /// What looking at a name needs beside its directory.
 pub(super) struct Search<'a> {
     pub(super) collector: &'a Collector,
+    /// What the directory says of names of extended attributes.
+    pub(super) rules: Option<&'a XattrRules>,
     pub(super) links: &'a mut HardLinks,
     pub(super) passed_over: &'a PassedOver,
     pub(super) queued: &'a mut Option<Entry>,
@@ -32,6 +35,14 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// A place in the directory, for which its rules hold.
+    pub(super) fn placed(&self, place: Unopened) -> Unopened {
+        match self.rules {
+            Some(rules) => Unopened::Ruled(Box::new(place), rules.clone()),
+            None => place,
+        }
+    }
+
     /// What a name is taken for: a file may stand for something else (`--fake-super`), and a device for a
     /// file (`--copy-devices`).
     pub(super) fn taken_for(

@@ -72,6 +72,7 @@ pub(super) fn open_sink(
         shape,
         above: session::above(options.sync.as_deref()),
         preserve: session::preserved(options.sync.as_deref(), options.preserve),
+        xattr_rules: session::kept_xattrs(options.sync.as_deref())?,
         privileges: Privileges::OfTheUser,
         terms: Terms::default(),
         fsync: options.fsync,

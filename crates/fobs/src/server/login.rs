@@ -11,7 +11,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::PathRole;
 use fobs_model::options::{DEFAULT_UDP_PORTS, Restriction};
 use fobs_model::permit::{Needs, Permit};
-use fobs_store::{Base, Expanded, SourcesHere, at_home, expand};
+use fobs_store::{Base, Expanded, SourcesHere, at_home, expand, expand_one};
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Tcp};
 use std::net::{IpAddr, Ipv4Addr};
@@ -153,8 +153,26 @@ impl Host for Login {
         for path in paths {
             self.permit.check(&Needs::of_expansion(path, role))?;
             match role {
-                PathRole::Sources => expanded.add(path, expand(&self.base, path)?)?,
-                PathRole::Destination => expanded.add(path, vec![at_home(&self.base, path)?])?,
+                PathRole::Sources => {
+                    let found = match expand(&self.base, path) {
+                        // As a shell has it: one of several is a name then, which is not found.
+                        Err(error) if error.kind == ErrorKind::NoSource && paths.len() > 1 => {
+                            vec![path.clone()]
+                        }
+                        found => found?,
+                    };
+                    expanded.add(path, found)?;
+                }
+                PathRole::Destination => {
+                    let found = match path.starts_with(b"~") {
+                        true => at_home(&self.base, path)?,
+                        false => {
+                            self.permit.check(&Needs::of_expansion(path, PathRole::Sources))?;
+                            expand_one(&self.base, path)?
+                        }
+                    };
+                    expanded.add(path, vec![found])?;
+                }
             }
         }
         Ok(expanded.paths)

@@ -1,7 +1,7 @@
 //! What a session stores into, and what it reads.
 
 use crate::examine::Nowhere;
-use crate::session::{above, kept_of, open_sink, preserved, special_there};
+use crate::session::{above, kept_of, kept_xattrs, open_sink, preserved, special_there};
 use fobs_channel::control::ControlChannel;
 use fobs_channel::secure::identity::PublicKey;
 use fobs_model::budget::MemoryBudget;
@@ -32,6 +32,7 @@ pub(super) fn push_sink(
         shape: open.shape.unwrap_or_default(),
         above: above(open.sync.as_deref()),
         preserve: preserved(open.sync.as_deref(), open.preserve),
+        xattr_rules: kept_xattrs(open.sync.as_deref())?,
         privileges: permit.privileges(),
         terms: permit.terms(),
         fsync: open.fsync,

@@ -76,8 +76,15 @@ pub const CHOOSING: &[Row] = &[
     })
     .help("Keep ACLs (implies --perms)")
     .on(&[RSYNC.letter('A')]),
-    Row::switch("xattrs", |it, on| it.sync.choices.preserve.xattrs = on)
-        .help("Keep extended attributes")
+    Row::new(
+        "xattrs",
+        "",
+        Takes::Count(|it, count| {
+            let kept = &mut it.sync.choices.preserve;
+            (kept.xattrs, kept.xattr_notes) = (count > 0, count > 1);
+        }),
+    )
+    .help("Keep extended attributes; twice: those of --fake-super too")
         .on(&[RSYNC.letter('X')]),
     Row::switch("numeric-ids", |it, on| {
         it.sync.choices.preserve.ids = if on { IdMapping::Numbers } else { IdMapping::Names };

@@ -122,9 +122,18 @@ pub const VALUES: &[Row] = &[
     .on(&[SYNC.of_one_run()])
     .side(Side::Sender)
     .feature(DELTA),
-    Row::new("max-delete", "N", Takes::Number(0, u64::MAX, |it, most| it.sync.max_delete = Some(most)))
-        .help("Delete at most N files; further ones are left, exit code 25")
-        .on(ONE_RUN),
+    Row::new(
+        "max-delete",
+        "N",
+        Takes::Form(|it, text| {
+            // As rsync: below 0 is 0.
+            let most: i64 = text.trim().parse().map_err(|_| "it is no whole number".to_owned())?;
+            it.sync.max_delete = Some(u64::try_from(most).unwrap_or(0));
+            Ok(())
+        }),
+    )
+    .help("Delete at most N files; further ones are left, exit code 25")
+    .on(ONE_RUN),
     Row::new(
         "max-size",
         "SIZE",
@@ -285,11 +294,14 @@ pub const VALUES: &[Row] = &[
     Row::new(
         "modify-window",
         "N",
-        Takes::Number(0, u32::MAX as u64, |it, seconds| {
-            it.sync.choices.rules.modify_window = u32::try_from(seconds).unwrap_or(u32::MAX);
+        Takes::Form(|it, text| {
+            let seconds: i32 = text.trim().parse().map_err(|_| "it is no whole number".to_owned())?;
+            let rules = &mut it.sync.choices.rules;
+            (rules.modify_window, rules.exact_times) = (u32::try_from(seconds).unwrap_or(0), seconds < 0);
+            Ok(())
         }),
     )
-    .help("Times that differ by up to N seconds are equal")
+    .help("Times that differ by up to N seconds are equal; -1: they must be to the nanosecond")
     .on(&[SYNC.of_one_run().letter('@')]),
     Row::new(
         "bwlimit",

@@ -19,6 +19,7 @@ use crate::survey::sync::{Hands, There, ThereKind};
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::{PATH_LEN_MAX, show};
+use fobs_model::error::{Error, ErrorKind};
 use fobs_model::name::Component;
 
 /// What stands at a path, compared with what an entry is to have beside mode and time.
@@ -112,8 +113,18 @@ fn compare_attributes(
     if there.kind == ThereKind::Directory {
         found.iter_mut().for_each(|xattr| xattr.take_mode(there.meta.mode));
     }
-    there.acl_differs = differ(wanted, &found, true);
-    there.xattrs_differ = differ(wanted, &found, false);
+    // What the receiver leaves alone makes no difference.
+    let kept = collector.kept();
+    let wanted: Vec<Xattr> = wanted
+        .iter()
+        .filter(|xattr| !xattr.is_of_file() || kept.have(&xattr.name) != Ok(false))
+        .cloned()
+        .collect();
+    let wanted = &wanted[..];
+    // As rsync: without -A an ACL is one of the others.
+    let acls = collector.preserve.acls;
+    there.acl_differs = acls && differ(wanted, &found, |name| is_acl(name));
+    there.xattrs_differ = differ(wanted, &found, |name| !(acls && is_acl(name)));
     // As rsync compares times: whole seconds.
     let accessed = |all: &[Xattr]| {
         all.iter().find(|xattr| !xattr.is_of_file()).and_then(|xattr| xattr.value.first_chunk::<8>().copied())
@@ -139,14 +150,23 @@ impl Target {
 impl Target {
     /// Why no directory of this path replaces what is none.
     pub(super) fn keeps_way(&mut self, path: &[u8]) -> Option<String> {
-        if self.implied.has(path) {
-            return Some(not_followed(path));
+        self.implied.has(path).then(|| not_followed(path))
+    }
+
+    /// Why nothing can be stored: a directory is to have the name of a destination that is none. As rsync:
+    /// that is no entry of a tree, which makes way for another.
+    pub(in crate::survey) fn obstacle(&mut self, row: &Row) -> Option<Error> {
+        let is_destination = self.view.as_ref().is_some_and(|view| view.is_named(&row.path));
+        if !is_destination || row.kind != RowKind::Directory {
+            return None;
         }
-        // As rsync: the destination itself is no entry of a tree that makes way for another.
-        let is_destination = self.view.as_ref().is_some_and(|view| view.is_named(path));
-        (is_destination && !self.is_dangling(path)).then(|| {
-            let path = show(path);
-            format!("cannot replace the destination by the directory '{path}': it is no directory; name another path")
+        let stat = self.view.as_mut()?.stat(&row.path).ok()?;
+        (kind(&stat) != FileType::Directory && !self.is_dangling(&row.path)).then(|| {
+            let path = show(&row.path);
+            let why = format!(
+                "cannot replace the destination by the directory '{path}': it is no directory; name another path"
+            );
+            Error::new(ErrorKind::Destination, why)
         })
     }
 
@@ -175,10 +195,10 @@ fn hands(stat: &Stat, from: Movable) -> Hands {
     }
 }
 
-/// Whether the ACLs differ, or the other extended attributes.
-fn differ(wanted: &[Xattr], found: &[Xattr], acls: bool) -> bool {
+/// Whether the extended attributes of such names differ.
+fn differ(wanted: &[Xattr], found: &[Xattr], is_meant: impl Fn(&[u8]) -> bool) -> bool {
     let of = |all: &[Xattr]| {
-        let of_kind = |xattr: &&Xattr| xattr.is_of_file() && is_acl(&xattr.name) == acls;
+        let of_kind = |xattr: &&Xattr| xattr.is_of_file() && is_meant(&xattr.name);
         let mut some: Vec<Xattr> = all.iter().filter(of_kind).cloned().collect();
         some.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         some
