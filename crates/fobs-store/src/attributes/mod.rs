@@ -224,18 +224,17 @@ impl KeptXattrs<'_> {
             return Ok(true);
         }
         // As rsync: with rules an ACL is one of the others.
-        let allowed = match is_acl(name) {
-            true => self.rules.are_given(),
-            false => self.is_root || name.starts_with(b"user."),
-        };
+        let allowed =
+            if is_acl(name) { self.rules.are_given() } else { self.is_root || name.starts_with(b"user.") };
         Ok(self.preserve.xattrs && allowed && self.rules.include(name).ok_or(Errno::TOOBIG)?)
     }
 
     /// Whether any of the ACLs are, or of the others.
     pub(super) fn have_any(&self, acls: bool) -> bool {
-        match acls {
-            true => self.preserve.acls || self.preserve.xattrs && self.rules.are_given(),
-            false => self.preserve.xattrs,
+        if acls {
+            self.preserve.acls || self.preserve.xattrs && self.rules.are_given()
+        } else {
+            self.preserve.xattrs
         }
     }
 }

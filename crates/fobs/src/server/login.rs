@@ -164,12 +164,11 @@ impl Host for Login {
                     expanded.add(path, found)?;
                 }
                 PathRole::Destination => {
-                    let found = match path.starts_with(b"~") {
-                        true => at_home(&self.base, path)?,
-                        false => {
-                            self.permit.check(&Needs::of_expansion(path, PathRole::Sources))?;
-                            expand_one(&self.base, path)?
-                        }
+                    let found = if path.starts_with(b"~") {
+                        at_home(&self.base, path)?
+                    } else {
+                        self.permit.check(&Needs::of_expansion(path, PathRole::Sources))?;
+                        expand_one(&self.base, path)?
                     };
                     expanded.add(path, vec![found])?;
                 }

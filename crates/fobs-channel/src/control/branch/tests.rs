@@ -49,9 +49,7 @@ fn branches_and_messages_keep_to_themselves() {
     let (reads_left, reads_right) = (read_all(left), read_all(right));
     let mut rng = Rng::new(7);
     let texts: Vec<Vec<String>> = (0..2)
-        .map(|branch| {
-            (0..200).map(|n| format!("{branch} {n} {}", "x".repeat(rng.below(20_000) as usize))).collect()
-        })
+        .map(|branch| (0..200).map(|n| format!("{branch} {n} {}", "x".repeat(rng.below(20_000)))).collect())
         .collect();
     let senders: Vec<_> = ours
         .into_iter()

@@ -123,7 +123,7 @@ fn compare_attributes(
     let wanted = &wanted[..];
     // As rsync: without -A an ACL is one of the others.
     let acls = collector.preserve.acls;
-    there.acl_differs = acls && differ(wanted, &found, |name| is_acl(name));
+    there.acl_differs = acls && differ(wanted, &found, is_acl);
     there.xattrs_differ = differ(wanted, &found, |name| !(acls && is_acl(name)));
     // As rsync compares times: whole seconds.
     let accessed = |all: &[Xattr]| {
