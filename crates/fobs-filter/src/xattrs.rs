@@ -9,7 +9,20 @@ use super::{Filter, Rule};
 
 /// The rules of one side for the names of extended attributes.
 #[derive(Debug, Clone, Default)]
-pub struct XattrRules(Option<Arc<Rules>>);
+pub struct XattrRules {
+    rules: Option<Arc<Rules>>,
+    acls: AclNames,
+}
+
+/// Whether ACLs count as extended attributes where rules are given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum AclNames {
+    /// As in rsync.
+    #[default]
+    Count,
+    /// They are permissions, which the peer may not choose.
+    Spared,
+}
 
 #[derive(Debug)]
 struct Rules {
@@ -36,17 +49,30 @@ impl XattrRules {
             return XattrRules::default();
         }
         let work = Mutex::new(Work::new());
-        XattrRules(Some(Arc::new(Rules { rules, side, delete_excluded, work })))
+        let rules = Some(Arc::new(Rules { rules, side, delete_excluded, work }));
+        XattrRules { rules, acls: AclNames::Count }
+    }
+
+    /// The same of a peer that may not choose permissions.
+    pub fn sparing_acls(self) -> XattrRules {
+        XattrRules { acls: AclNames::Spared, ..self }
+    }
+
+    /// Whether ACLs count as the other names do.
+    pub fn cover_acls(&self) -> bool {
+        self.are_given() && self.acls == AclNames::Count
     }
 
     /// Whether there is one, for whichever side: then they alone say which names count.
     pub fn are_given(&self) -> bool {
-        self.0.is_some()
+        self.rules.is_some()
     }
 
     /// Whether a name counts; `None` once they took more work than they may.
     pub fn include(&self, name: &[u8]) -> Option<bool> {
-        let Some(Rules { rules, side, delete_excluded, work }) = self.0.as_deref() else { return Some(true) };
+        let Some(Rules { rules, side, delete_excluded, work }) = self.rules.as_deref() else {
+            return Some(true);
+        };
         let work = work.lock().unwrap_or_else(PoisonError::into_inner);
         let mut steps = work.begin();
         for rule in rules.iter().filter(|rule| rule.sides.include(*side, *delete_excluded)) {

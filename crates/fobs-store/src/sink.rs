@@ -148,7 +148,7 @@ impl Sink {
         let modes = if given.modes { Modes::Exact } else { Modes::Ordinary { umask: current_umask() } };
         let overwrite = spec.terms.overwrite;
         let keeping = Keeping { modes, times: given.times, overwrite, executability: false };
-        let applier = Applier::new(given, keeping, spec.privileges, spec.xattr_rules.clone());
+        let applier = Applier::new(given, keeping, spec.privileges, spec.given_xattr_rules());
         for name in &spec.names {
             if Component::new(name).is_err() {
                 return Err(protocol("a source has a name that none can have"));

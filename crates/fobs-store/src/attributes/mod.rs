@@ -225,14 +225,14 @@ impl KeptXattrs<'_> {
         }
         // As rsync: with rules an ACL is one of the others.
         let allowed =
-            if is_acl(name) { self.rules.are_given() } else { self.is_root || name.starts_with(b"user.") };
+            if is_acl(name) { self.rules.cover_acls() } else { self.is_root || name.starts_with(b"user.") };
         Ok(self.preserve.xattrs && allowed && self.rules.include(name).ok_or(Errno::TOOBIG)?)
     }
 
     /// Whether any of the ACLs are, or of the others.
     pub(super) fn have_any(&self, acls: bool) -> bool {
         if acls {
-            self.preserve.acls || self.preserve.xattrs && self.rules.are_given()
+            self.preserve.acls || self.preserve.xattrs && self.rules.cover_acls()
         } else {
             self.preserve.xattrs
         }

@@ -97,6 +97,14 @@ impl SinkSpec {
         }
     }
 
+    /// Which names of extended attributes count on these terms.
+    pub(super) fn given_xattr_rules(&self) -> XattrRules {
+        match self.terms.stamps {
+            Stamps::Senders => self.xattr_rules.clone(),
+            Stamps::Ours => self.xattr_rules.clone().sparing_acls(),
+        }
+    }
+
     /// Opens the directories of `--link-dest`; a single source has this name.
     pub(super) fn open_bases(&self, name: Option<&[u8]>) -> Result<Vec<Basis>> {
         open_all(&self.base, self.into(name), name, &self.link_dest)

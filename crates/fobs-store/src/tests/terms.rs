@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::super::attributes::{Attributes, Xattr};
 use super::super::faults::{Call, plan};
 use super::super::identity::Identity;
 use super::super::record::{Meta, Record};
@@ -211,4 +212,50 @@ fn names(directory: &Path) -> Vec<String> {
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
     names.sort();
     names
+}
+
+/// An ACL of owner, group and others that opens a file to all, as the kernel has it.
+fn open_acl() -> Vec<u8> {
+    let entry = |tag: u16| [&tag.to_le_bytes()[..], &7_u16.to_le_bytes(), &u32::MAX.to_le_bytes()].concat();
+    [2_u32.to_le_bytes().to_vec(), [1, 4, 0x20].map(entry).concat()].concat()
+}
+
+/// Permissions are also an extended attribute, where rules name it: a peer that may not choose the first does
+/// not get there by the second.
+#[test]
+fn rules_for_attributes_give_no_permissions() {
+    let named = every_attribute();
+    for (terms, chooses) in [(APPENDER, false), (WRITER, true)] {
+        let world = World::new();
+        let shape = SourceShape::Paths { count: 1, contents: true };
+        let preserve = Preserve { xattrs: true, ..Preserve::default() };
+        let spec = SinkSpec { terms, preserve, ..sink_spec(&world.to(""), shape) };
+        let mut sink = Sink::open(SinkSpec { xattr_rules: named.clone(), ..spec }).expect("a destination");
+        let xattr = |name: &str, value: Vec<u8>| Xattr { name: name.as_bytes().to_vec(), value };
+        let own = xattr("user.own", b"kept".to_vec());
+        let acl = xattr("system.posix_acl_access", open_acl());
+        let attributes = Attributes { user: None, group: None, xattrs: Some(vec![acl, own]) };
+        let attributes = attributes.encode().expect("they are few");
+        let [first, extent, end] = file(b"new");
+        let records = [Record::Attributes { attributes: &attributes }, first, extent, end];
+        let failed = failures(&mut sink, &records, b"data");
+        let kept = |name: &str| {
+            let mut value = [0; 64];
+            let path = world.to("new");
+            rustix::fs::lgetxattr(&path, name, &mut value[..]).is_ok()
+        };
+        if !kept("user.own") {
+            eprintln!("skipped: this file system has no extended attributes ({failed:?})");
+            return;
+        }
+        let mode = fs::metadata(world.to("new")).expect("it is stored").mode() & 0o777;
+        assert_eq!(mode == 0o777, chooses, "{mode:o} {failed:?}");
+    }
+}
+
+/// `--filter='+x *'` at the receiver.
+fn every_attribute() -> fobs_filter::XattrRules {
+    let mut filter = fobs_filter::Filter::default();
+    filter.add_rule(b"+x *", &mut |_| unreachable!()).expect("a rule");
+    fobs_filter::XattrRules::of(&filter, fobs_filter::Side::Receiver)
 }
