@@ -27,7 +27,7 @@ pub enum PipeRequest {
         /// The name.
         name: String,
     },
-    /// Whoever asks for this name next.
+    /// The client that asks for this name next.
     Listen {
         /// The name.
         name: String,

@@ -89,8 +89,8 @@ fn far_end(request: &PipeRequest, policy: &Policy, cancel: &CancelToken, host: &
             launcher.run_line(OsString::from_vec(line.0.clone()))
         }
         (PipeRequest::Command { .. }, ..) => denied(
-            "this server runs no command that a client names: leave it out, and ask whoever runs the server for one in \
-             the line of your key (pipe=)",
+            "this server runs no command that a client names: leave it out, and ask the server's operator to put one \
+             into the line of your key (pipe=)",
         ),
         (PipeRequest::Name { name }, Commands::OfTheKey(command), Some(launcher), _) => {
             launcher.run(command.words(name)?.into_iter().map(OsString::from_vec).collect())
@@ -155,7 +155,7 @@ impl Ends {
         send(flow(outward, policy_out, &bell), drawn)?;
         pass_errors(errors, beside, bell.clone())?;
         let waited = party.clone();
-        // Whoever waits for it is gone once the pipe is given up.
+        // Nothing waits for it once the pipe is given up.
         let wait = move || drop(bell.send(Happening::Exited(waited.wait())));
         confine::spawn("fobs-wait", wait).map_err(Error::internal)?;
         cancel.check()?;
