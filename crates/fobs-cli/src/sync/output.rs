@@ -322,7 +322,7 @@ impl Lines {
         if stats > 1 {
             text += &statistics(summary, &state.counts, human, run);
         }
-        if stats > 0 && summary.deltas.are_telling() {
+        if stats > 0 && (self.wording.tells_deltas || summary.deltas.are_telling()) {
             let amount = |bytes| format!("{} bytes", big(bytes, human));
             text.extend(summary.deltas.sentence(&amount).map(|told| format!("\n{told}\n")));
         }

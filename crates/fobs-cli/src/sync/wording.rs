@@ -32,6 +32,8 @@ pub struct Wording {
     pub quiet: bool,
     /// Level of the summary.
     pub stats: u8,
+    /// The summary says what deltas did even if they found nothing: they were asked for by `--basis`.
+    pub tells_deltas: bool,
     /// 1: files, 2: the whole.
     pub progress: u8,
     pub human: Human,
@@ -92,6 +94,7 @@ impl Wording {
             left_out: if level("nonreg") > 0 { left_out(args) } else { Vec::new() },
             quiet: said.quiet,
             stats,
+            tells_deltas: given.choices.basis.is_some(),
             progress,
             human: given.human,
             header: (level("flist") > 0 || progress > 0 && !said.told.says("flist"))

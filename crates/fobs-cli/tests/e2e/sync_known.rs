@@ -163,6 +163,16 @@ fn users_are_told_what_was_there_and_why_the_rest_was_sent() {
         let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
         let end = last(&done.expect_success().stdout);
         assert_eq!(end["deltas"]["literal"]["new"].as_u64(), Some(LEN as u64), "{end}");
+        // A basis that the destination does not have is told of.
+        let old = route.source_path("old");
+        put(&old, &content(1), 500);
+        let basis = if direction == Direction::Pull { PathBuf::from("old") } else { old };
+        let mut command = route.sync(&["-av".to_owned(), format!("--basis={}", basis.display())]);
+        let done = case.run(command.arg(route.source("tree/f")).arg(route.target("vain/")));
+        let stdout = String::from_utf8_lossy(&done.expect_success().stdout).into_owned();
+        let line = stdout.lines().find(|line| line.starts_with("deltas: sent "));
+        let line = line.unwrap_or_else(|| panic!("{stdout}"));
+        assert!(line.contains("without an earlier version"), "{line}");
         // Without deltas there is nothing to tell.
         put(&route.source_path("tree/f"), &content(10), 0);
         let words = ["-a", "--json", "-W"].map(str::to_owned);
