@@ -41,7 +41,11 @@ fn examine(args: &DoctorArgs) -> Result<Diagnosis> {
         Checkup { options, ..checkup.clone() }.run(output::of_notices(), &cancel)
     })?;
     let diagnosis = diagnose(&facts);
-    let text = if args.json { json(&facts, &diagnosis)? } else { output::printable_lines(&diagnosis.text()) };
+    let text = if args.json {
+        json(&facts, &diagnosis)?
+    } else {
+        output::for_terminal(&output::printable_lines(&diagnosis.text()), io::stdout())
+    };
     match io::stdout().write_all(text.as_bytes()) {
         // A closed pipe is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

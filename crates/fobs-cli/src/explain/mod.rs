@@ -203,8 +203,10 @@ pub fn run(args: &ExplainArgs) -> Result<u8> {
     }
     let text = if args.json {
         serde_json::to_string(&why).map(|line| line + "\n").map_err(io::Error::from)
+    } else if args.command.is_empty() {
+        Ok(output::for_terminal(&why.text(), io::stdout()))
     } else {
-        Ok(why.text())
+        Ok(output::for_terminal(&why.text(), io::stderr()))
     };
     // The output of a command is its own.
     let printed = text.and_then(|text| {

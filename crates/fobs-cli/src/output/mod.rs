@@ -1,5 +1,6 @@
 //! Output of a run: lines for a person on standard error, or NDJSON on standard output.
 
+mod folded;
 mod json;
 mod person;
 mod printable;
@@ -17,6 +18,7 @@ use fobs::{Error, ErrorKind};
 use crate::exit;
 use crate::flags::ProgramWords;
 use crate::units::show_bytes;
+pub use folded::for_terminal;
 use json::Json;
 use person::{Detail, Person};
 pub use printable::{printable, printable_path};
