@@ -4,7 +4,6 @@
 use super::audit::Audit;
 use super::kept::Trace;
 use super::measured::{SenderMeasures, ThreadTime, Waiting, stood};
-use super::object::Cut;
 use super::observed::Observed;
 use super::reading::Reading;
 use super::{FobsConfig, Identity, Role};
@@ -12,6 +11,7 @@ use crate::check::{PacketLedger, rule};
 use crate::flow::FlowFigures;
 use crate::host::{Cpu, FullQueue, HostConfig, Socket};
 use crate::net::Net;
+use crate::object::Cut;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
@@ -25,6 +25,9 @@ use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::time::Duration;
 
 mod frames;
+mod lane;
+
+use lane::SenderLane;
 
 #[derive(Debug)]
 pub(super) struct Sending {
@@ -60,6 +63,8 @@ pub(super) struct Sending {
     session: u32,
     /// What the transfer's next attempt may not repeat, where there may be one.
     trace: Option<Trace>,
+    /// Where it is one of several lanes.
+    lane: Option<SenderLane>,
 }
 
 impl Sending {
@@ -98,6 +103,7 @@ impl Sending {
             waiting: Waiting::default(),
             session: 0,
             trace: None,
+            lane: config.seat.map(SenderLane::new),
         }
     }
 
@@ -132,8 +138,10 @@ impl Sending {
     }
 
     fn grant(&mut self, net: &mut Net, cut: &mut Cut) {
+        self.take_tasks(net, cut);
         // A reader that has read the final chunk takes no more buffers.
-        while !cut.is_done()
+        while self.lane.is_none()
+            && !cut.is_done()
             && let Some(data_max) = self.policy.next_grant(&self.machine)
         {
             self.policy.handle_granted();
@@ -177,6 +185,10 @@ impl Sending {
     /// The thread runs: acks, chunks, timers, one burst.
     pub(super) fn on_due(&mut self, net: &mut Net, cut: &mut Cut) {
         let now = net.now;
+        if now < self.busy_until {
+            // Another lane has woken it.
+            return self.wake_at(net, self.busy_until);
+        }
         self.waiting.end(now);
         let ready = self.cpu.ready(now);
         if ready > now {
@@ -305,9 +317,11 @@ impl Sending {
             rule!(net, chunk == self.freed, "chunks are freed in order", "{chunk} before {}", self.freed);
             self.freed += 1;
             self.audit.on_freed(chunk);
+            self.on_lane_freed(net);
         }
         while let Some(chunk) = self.reading.take() {
-            self.policy.handle_chunk(stamp(net.now), &mut self.machine, chunk, cut.size());
+            let number = self.policy.handle_chunk(stamp(net.now), &mut self.machine, chunk, cut.size());
+            self.on_lane_read(net, cut, number, chunk);
             self.pushed += 1;
         }
         self.grant(net, cut);
