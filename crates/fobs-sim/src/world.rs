@@ -1,12 +1,10 @@
 //! A world: hosts, links and flows from a configuration, and the loop that lets happen what happens next.
 
-mod places;
+mod flows;
 
 use crate::agenda::Slot;
-use crate::flow::fobs::{FobsFlow, ReceiverMeasures, SenderMeasures, SessionFigures};
-use crate::flow::source::Source;
-use crate::flow::tcp::TcpFlow;
-use crate::flow::{Flow, FlowConfig, FlowFigures, Identity, Outcome, ROLES, Role, Traffic};
+use crate::flow::fobs::{ReceiverMeasures, SenderMeasures, SessionFigures};
+use crate::flow::{Flow, FlowConfig, FlowFigures, Identity, Outcome, ROLES, Role};
 use crate::host::HostConfig;
 use crate::link::{Change, Faults, Link, LinkStats};
 use crate::log::Entry;
@@ -17,9 +15,9 @@ use crate::session::Session;
 use crate::time::{MS, Nanos};
 use crate::topology::Edge;
 use crate::violation::Violation;
+use flows::{make_flow, routes, sessions, shared_controllers};
 use fobs_proto::congestion::ModeChange;
 use fobs_proto::session::{LANES_MAX, RouteChange};
-use places::{routes, sessions};
 
 /// Samples kept of each flow and link; beyond that every second one is dropped and the distance doubles.
 pub const SAMPLES_MAX: usize = 2_000;
@@ -214,12 +212,12 @@ impl World {
         let mut net = Net::new(links, routes);
         net.sessions = sessions(&config)?;
         let mut flows = Vec::new();
-        for (id, flow) in (0..).zip(&config.flows) {
+        for ((id, flow), controller) in (0..).zip(&config.flows).zip(shared_controllers(&config)) {
             let me = Identity { id, slots: flow_slots + u32::from(id) * ROLES, start: flow.start };
             for _ in 0..ROLES {
                 net.agenda.add();
             }
-            flows.push(make_flow(&config, flow, me)?);
+            flows.push(make_flow(&config, flow, me, controller)?);
             flows.iter().last().and_then(Flow::fobs).iter().for_each(|flow| flow.take_seat(&mut net));
         }
         let schedule = schedule(&config);
@@ -461,24 +459,6 @@ fn thin_out<T>(samples: &mut Vec<T>) {
         index += 1;
         index % 2 == 0
     });
-}
-
-fn make_flow(config: &Config, flow: &FlowConfig, me: Identity) -> Result<Flow, ConfigError> {
-    let host = |name: &str| {
-        config
-            .hosts
-            .iter()
-            .find(|host| host.name == name)
-            .ok_or_else(|| ConfigError::NoHost { flow: flow.name.clone(), host: name.to_owned() })
-    };
-    let (from, to) = (host(&flow.from)?, host(&flow.to)?);
-    Ok(match &flow.traffic {
-        Traffic::Fobs(fobs) => {
-            Flow::Fobs(Box::new(FobsFlow::new(me, (**fobs).clone(), from, to, config.seed)))
-        }
-        Traffic::Tcp(tcp) => Flow::Tcp(Box::new(TcpFlow::new(me, *tcp))),
-        Traffic::Source(source) => Flow::Source(Box::new(Source::new(me, *source, config.seed))),
-    })
 }
 
 /// Everything that happens at a time of its own, in order; ties keep the order of the configuration.

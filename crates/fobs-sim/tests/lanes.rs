@@ -143,6 +143,51 @@ fn a_slow_lane_does_not_hold_up_a_fast_one() {
     }
 }
 
+/// Rates, Mbit/s, of a session with this many lanes over one path of 100 Mbit/s and 20 ms and of an endless
+/// TCP flow, over 50 s.
+fn beside_tcp(lanes: usize, tcp: &str, seed: u64) -> (f64, f64) {
+    let flow = format!(
+        "[[flow]]\nkind = \"tcp\"\nfrom = \"a\"\nto = \"b\"\nvia = [\"a\", \"r0\", \"b\"]\ncc = \"{tcp}\"\n"
+    );
+    let text = text(&[Path(100.0, 20.0, 0.0, "")], &vec![0; lanes], 10_000, &flow)
+        .replace("duration_s = 200", "duration_s = 60");
+    let report = play(&text, seed);
+    let rate = |flow: &fobs_sim::report::FlowReport| {
+        let late: Vec<f64> = flow.samples.iter().filter(|at| at.t > 10.0).map(|at| at.goodput_mbit).collect();
+        late.iter().sum::<f64>() / late.len() as f64
+    };
+    let (tcp, ours): (Vec<_>, Vec<_>) = report.flows.iter().partition(|flow| flow.kind == "tcp");
+    (ours.into_iter().map(rate).sum(), tcp.into_iter().map(rate).sum())
+}
+
+#[test]
+fn several_lanes_of_one_path_are_one_flow_to_others() {
+    for tcp in ["cubic", "bbr"] {
+        let jain = |lanes| {
+            let all = SEEDS.map(|seed| {
+                let (ours, theirs) = beside_tcp(lanes, tcp, seed);
+                println!("{lanes} lanes beside {tcp}: {ours:.1} and {theirs:.1} Mbit/s");
+                fobs_sim::report::jain(&[ours, theirs])
+            });
+            all.iter().sum::<f64>() / all.len() as f64
+        };
+        let (one, four) = (jain(1), jain(4));
+        println!("{tcp}: {one:.3} with one lane, {four:.3} with four");
+        assert!(four >= one - 0.1, "{tcp}: {one} and {four}");
+    }
+}
+
+#[test]
+fn several_lanes_of_one_path_fill_it_as_one_does() {
+    for seed in SEEDS {
+        let path = || [Path(200.0, 30.0, 0.0, "")];
+        let rate = |lanes: &[usize]| session(&text(&path(), lanes, 400, ""), seed).goodput_mbit;
+        let (one, four) = (rate(&[0]), rate(&[0, 0, 0, 0]));
+        println!("seed {seed}: {one:.1} and {four:.1} Mbit/s");
+        assert!(four >= 0.97 * one, "seed {seed}: {one} and {four}");
+    }
+}
+
 /// Hosts whose cores seal or open 13 Gbit/s in packets of 9000 bytes each.
 const FAST_HOSTS: &str = "[[host]]\nname = \"a\"\npacket_us = 5.5\nhash_mbyte = 4000\ndisk = { rate_mbyte = 4000 }\n\
      [[host]]\nname = \"b\"\npacket_us = 5.5\nhash_mbyte = 4000\ndisk = { rate_mbyte = 4000 }\n";
@@ -150,7 +195,8 @@ const FAST_HOSTS: &str = "[[host]]\nname = \"a\"\npacket_us = 5.5\nhash_mbyte = 
 /// The rate of `lanes` lanes over 100 Gbit/s and 50 ms, Mbit/s.
 fn over_a_fast_path(lanes: usize, size_mb: u32, seed: u64) -> f64 {
     let paths = [Path(100_000.0, 50.0, 0.0, "mtu = 9000")];
-    let text = text(&paths, &vec![0; lanes], size_mb, FAST_HOSTS).replace("chunks = 60", "chunks = 1000");
+    let text = text(&paths, &vec![0; lanes], size_mb, FAST_HOSTS)
+        .replace("chunks = 60", "chunks = 1000\nparams = { rate_max = 200000 }");
     session(&text, seed).goodput_mbit
 }
 

@@ -38,7 +38,7 @@ use crate::object::Cut;
 use crate::packet::{Cargo, Packet, Way};
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
+use fobs_proto::congestion::{CongestionControl, Controller, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::{ANSWER_WAIT, HEARTBEAT, Rejection, RouteChange, Silence};
@@ -46,6 +46,7 @@ use framing::Framing;
 use kept::Kept;
 use receiving::Receiving;
 use sending::Sending;
+pub(crate) use sending::{controller_of, first_datagram};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use writer::WriterEvent;
@@ -178,17 +179,17 @@ pub(crate) struct FobsFlow {
 }
 
 impl FobsFlow {
-    /// A transfer between two hosts.
+    /// A transfer between two hosts; `controller` instead of one of its own.
     pub(crate) fn new(
         me: Identity,
         config: FobsConfig,
-        from: &HostConfig,
-        to: &HostConfig,
+        (from, to): (&HostConfig, &HostConfig),
         seed: u64,
+        controller: Option<Box<dyn Controller>>,
     ) -> FobsFlow {
         let stream = lives::streams(me.id, seed);
         FobsFlow {
-            sending: Sending::new(me, &config, from, stream(0), stream(1)),
+            sending: Sending::new(me, &config, from, (stream(0), stream(1)), controller),
             receiving: Receiving::new(me, &config, to, stream(2), stream(3)),
             me,
             cut: config.seat.map_or_else(|| Cut::new(config.object.clone()), |_| Cut::of_lane()),

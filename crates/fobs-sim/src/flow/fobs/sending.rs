@@ -72,10 +72,10 @@ impl Sending {
         me: Identity,
         config: &FobsConfig,
         host: &HostConfig,
-        cpu_rng: Rng,
-        rng: Rng,
+        (cpu_rng, rng): (Rng, Rng),
+        controller: Option<Box<dyn Controller>>,
     ) -> Sending {
-        let (machine, policy, schedule) = make(me, config);
+        let (machine, policy, schedule) = make(me, config, controller);
         Sending {
             me,
             machine,
@@ -428,19 +428,30 @@ impl Sending {
     }
 }
 
-/// The machine of a flow's sender, its policy and its schedule.
-fn make(me: Identity, config: &FobsConfig) -> (Sender, SendPolicy, ScheduleKind) {
-    let (start, priority) = (stamp(me.start), config.priority);
-    let datagram = config.payload.map_or(BASE_DATAGRAM, |payload| payload + DATA_OVERHEAD as u16);
-    let (own_schedule, own_burst) = config.controller.schedule();
-    let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
+/// The controller of a flow.
+pub(crate) fn controller_of(config: &FobsConfig) -> Box<dyn Controller> {
     // `fixed` without a rate, which no scenario can configure, crawls.
     let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
+    let made = config.controller.controller_tuned(first_datagram(config), config.priority, &config.params);
+    made.unwrap_or_else(crawls)
+}
+
+/// Datagram bytes of its first packets.
+pub(crate) fn first_datagram(config: &FobsConfig) -> u16 {
+    config.payload.map_or(BASE_DATAGRAM, |payload| payload + DATA_OVERHEAD as u16)
+}
+
+/// The machine of a flow's sender, its policy and its schedule.
+fn make(
+    me: Identity,
+    config: &FobsConfig,
+    controller: Option<Box<dyn Controller>>,
+) -> (Sender, SendPolicy, ScheduleKind) {
+    let (start, priority) = (stamp(me.start), config.priority);
+    let (own_schedule, own_burst) = config.controller.schedule();
+    let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
     let sender = SenderConfig {
-        controller: config
-            .controller
-            .controller_tuned(datagram, priority, &config.params)
-            .unwrap_or_else(crawls),
+        controller: controller.unwrap_or_else(|| controller_of(config)),
         judge: judge(config.loss_cause),
         schedule,
         rate_limit: config.rate_limit.map(Rate::bits_per_second),
