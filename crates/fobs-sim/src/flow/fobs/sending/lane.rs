@@ -32,7 +32,7 @@ impl Sending {
                 cut.withdraw(chunk, WITHDRAWN_LEN);
             }
         }
-        while self.machine.wants_chunk()
+        while self.policy.has_room(&self.machine)
             && let Some((chunk, read)) = net.sessions[session].next(net.now, place, &self.machine)
         {
             self.policy.handle_granted();
