@@ -5,6 +5,7 @@
 //!   agenda    the next event of each actor: one slot each, so it cannot grow
 //!   packet    what travels
 //!   log       what FOBS flows send and store, for tests of order
+//!   object    what a FOBS flow sends: lengths of chunks; session: what several lanes share
 //!   net       carries packets along routes and keeps the time
 //!   link/     rate, delay, queues (drop-tail, RED, CoDel), policer, faults
 //!   host/     CPU shared with others, socket buffers, disks
@@ -34,11 +35,13 @@ pub mod host;
 pub mod link;
 pub mod log;
 mod net;
+mod object;
 mod packet;
 pub mod plot;
 pub mod report;
 pub mod scenario;
 pub mod scene;
+mod session;
 pub mod signatures;
 pub mod swarm;
 pub mod time;

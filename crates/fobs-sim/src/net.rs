@@ -4,6 +4,7 @@ use crate::agenda::{Agenda, Slot};
 use crate::link::Link;
 use crate::log::{Entry, Event};
 use crate::packet::{FlowId, Packet, Way};
+use crate::session::Session;
 use crate::time::Nanos;
 use crate::violation::Violation;
 use fobs_proto::ChunkId;
@@ -68,6 +69,8 @@ pub(crate) struct Net {
     routes: Vec<Routes>,
     /// What passed lately, by flow.
     pub(crate) passages: Vec<Passages>,
+    /// Sessions of several lanes.
+    pub(crate) sessions: Vec<Session>,
     /// The first rule that was broken.
     pub(crate) violation: Option<Violation>,
     /// Packets that reached their hosts.
@@ -82,7 +85,18 @@ impl Net {
         let mut agenda = Agenda::default();
         let slots = links.iter().map(|_| (agenda.add(), agenda.add())).collect();
         let passages = vec![Passages::default(); routes.len()];
-        Net { now: 0, agenda, links, slots, routes, passages, violation: None, delivered: 0, log: None }
+        Net {
+            now: 0,
+            agenda,
+            links,
+            slots,
+            routes,
+            passages,
+            sessions: Vec::new(),
+            violation: None,
+            delivered: 0,
+            log: None,
+        }
     }
 
     /// A packet leaves its host.
@@ -159,6 +173,13 @@ impl Net {
         let (departure, arrival) = self.slots[link];
         self.agenda.set(departure, self.links[link].departs_at());
         self.agenda.set(arrival, self.links[link].arrives_at());
+    }
+
+    /// The lanes of a session look for something to do.
+    pub(crate) fn wake_lanes(&mut self, session: usize) {
+        for slot in self.sessions.get(session).into_iter().flat_map(Session::senders) {
+            self.agenda.hasten(slot, self.now);
+        }
     }
 
     /// A rule is broken; the first breach ends the run.

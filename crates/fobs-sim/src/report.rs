@@ -1,6 +1,10 @@
 //! The results of a run: one structure, as JSON and as a table. The same configuration and seed give the same
 //! bytes.
 
+mod sessions;
+
+pub use sessions::SessionReport;
+
 use crate::flow::{FlowConfig, FlowFigures, Outcome, Traffic};
 use crate::time::{MS, Nanos, SEC, seconds};
 use crate::world::{FlowView, World};
@@ -28,6 +32,9 @@ pub struct SimReport {
     pub packets: u64,
     /// Flows.
     pub flows: Vec<FlowReport>,
+    /// Sessions whose lanes are flows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionReport>,
     /// Links.
     pub links: Vec<LinkReport>,
 }
@@ -174,6 +181,7 @@ impl SimReport {
             name: config.name.clone(),
             seed: config.seed,
             flows: flows.collect(),
+            sessions: SessionReport::all(world),
             links: (0..config.edges.len()).map(|id| LinkReport::of(world, id)).collect(),
             seconds: seconds(now),
             events: world.events(),
@@ -213,6 +221,7 @@ impl SimReport {
         ];
         lines.extend(self.flows.iter().map(FlowReport::row));
         lines.extend(self.flows.iter().flat_map(FlowReport::remarks));
+        lines.extend(self.sessions.iter().map(SessionReport::line));
         lines.push(String::new());
         lines.push(format!(
             "{:<16} {:>10} {:>6} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>8}",

@@ -1,20 +1,23 @@
 //! A world: hosts, links and flows from a configuration, and the loop that lets happen what happens next.
 
+mod flows;
+
 use crate::agenda::Slot;
-use crate::flow::fobs::{FobsFlow, ReceiverMeasures, SenderMeasures};
-use crate::flow::source::Source;
-use crate::flow::tcp::TcpFlow;
-use crate::flow::{Flow, FlowConfig, FlowFigures, Identity, Outcome, ROLES, Role, Traffic};
+use crate::flow::fobs::{ReceiverMeasures, SenderMeasures, SessionFigures};
+use crate::flow::{Flow, FlowConfig, FlowFigures, Identity, Outcome, ROLES, Role};
 use crate::host::HostConfig;
 use crate::link::{Change, Faults, Link, LinkStats};
 use crate::log::Entry;
-use crate::net::{Net, Routes};
+use crate::net::Net;
 use crate::packet::FlowId;
 use crate::rng::Rng;
+use crate::session::Session;
 use crate::time::{MS, Nanos};
-use crate::topology::{Edge, route, route_through};
+use crate::topology::Edge;
 use crate::violation::Violation;
-use fobs_proto::{congestion::ModeChange, session::RouteChange};
+use flows::{make_flow, routes, sessions, shared_controllers};
+use fobs_proto::congestion::ModeChange;
+use fobs_proto::session::{LANES_MAX, RouteChange};
 
 /// Samples kept of each flow and link; beyond that every second one is dropped and the distance doubles.
 pub const SAMPLES_MAX: usize = 2_000;
@@ -87,6 +90,14 @@ pub enum ConfigError {
         from: String,
         /// Where it ends.
         to: String,
+    },
+    /// A lane is out of its place.
+    #[error(
+        "flow {flow:?} is out of its place: the lanes of a session, at most {LANES_MAX}, follow each other"
+    )]
+    Lanes {
+        /// The flow.
+        flow: String,
     },
     /// Too many flows.
     #[error("{count} flows are more than {FLOWS_MAX}")]
@@ -199,13 +210,15 @@ impl World {
             .collect();
         let flow_slots = 2 * links.len() as Slot;
         let mut net = Net::new(links, routes);
+        net.sessions = sessions(&config)?;
         let mut flows = Vec::new();
-        for (id, flow) in (0..).zip(&config.flows) {
+        for ((id, flow), controller) in (0..).zip(&config.flows).zip(shared_controllers(&config)) {
             let me = Identity { id, slots: flow_slots + u32::from(id) * ROLES, start: flow.start };
             for _ in 0..ROLES {
                 net.agenda.add();
             }
-            flows.push(make_flow(&config, flow, me)?);
+            flows.push(make_flow(&config, flow, me, controller)?);
+            flows.iter().last().and_then(Flow::fobs).iter().for_each(|flow| flow.take_seat(&mut net));
         }
         let schedule = schedule(&config);
         let (schedule_slot, sample_slot) = (net.agenda.add(), net.agenda.add());
@@ -286,6 +299,11 @@ impl World {
     /// Packets that have reached their hosts.
     pub fn packets(&self) -> u64 {
         self.net.delivered
+    }
+
+    /// A session of several lanes, by its place; `None` if there are not so many.
+    pub fn session(&self, id: usize) -> Option<SessionFigures> {
+        self.net.sessions.get(id).map(Session::figures)
     }
 
     /// A flow, by its place in the configuration.
@@ -441,41 +459,6 @@ fn thin_out<T>(samples: &mut Vec<T>) {
         index += 1;
         index % 2 == 0
     });
-}
-
-fn routes(edges: &[Edge], flow: &FlowConfig) -> Result<Routes, ConfigError> {
-    let missing =
-        || ConfigError::NoRoute { flow: flow.name.clone(), from: flow.from.clone(), to: flow.to.clone() };
-    let (data, acks) = if flow.via.is_empty() {
-        (route(edges, &flow.from, &flow.to), route(edges, &flow.to, &flow.from))
-    } else {
-        let back: Vec<String> = flow.via.iter().rev().cloned().collect();
-        let ends = (flow.via.first(), flow.via.last()) == (Some(&flow.from), Some(&flow.to));
-        (route_through(edges, &flow.via).filter(|_| ends), route_through(edges, &back))
-    };
-    // One-way sources need no way back.
-    let acks = if matches!(flow.traffic, Traffic::Source(_)) { Some(acks.unwrap_or_default()) } else { acks };
-    let data = data.filter(|links| (1..=usize::from(u8::MAX)).contains(&links.len())).ok_or_else(missing)?;
-    let acks = acks.filter(|links| links.len() <= usize::from(u8::MAX)).ok_or_else(missing)?;
-    Ok(Routes { data, acks })
-}
-
-fn make_flow(config: &Config, flow: &FlowConfig, me: Identity) -> Result<Flow, ConfigError> {
-    let host = |name: &str| {
-        config
-            .hosts
-            .iter()
-            .find(|host| host.name == name)
-            .ok_or_else(|| ConfigError::NoHost { flow: flow.name.clone(), host: name.to_owned() })
-    };
-    let (from, to) = (host(&flow.from)?, host(&flow.to)?);
-    Ok(match &flow.traffic {
-        Traffic::Fobs(fobs) => {
-            Flow::Fobs(Box::new(FobsFlow::new(me, (**fobs).clone(), from, to, config.seed)))
-        }
-        Traffic::Tcp(tcp) => Flow::Tcp(Box::new(TcpFlow::new(me, *tcp))),
-        Traffic::Source(source) => Flow::Source(Box::new(Source::new(me, *source, config.seed))),
-    })
 }
 
 /// Everything that happens at a time of its own, in order; ties keep the order of the configuration.

@@ -13,6 +13,7 @@
 //!   history     what a transfer leaves for later ones to the same peer
 //!   priority    which traffic a transfer yields to
 //!   mode        changes of mode, with their reasons
+//!   shared      one controller for several lanes over one path
 //! ```
 
 mod equation;
@@ -27,6 +28,7 @@ mod opening;
 mod priority;
 mod rate;
 pub mod response;
+mod shared;
 mod slow_start;
 #[cfg(test)]
 mod testing;
@@ -47,6 +49,7 @@ pub use priority::{Priority, UnknownPriority};
 pub use rbudp::Rbudp;
 pub use sabul::Sabul;
 pub use scalable::Scalable;
+pub use shared::PathShare;
 pub use tfrc::Tfrc;
 pub use tricolor::Tricolor;
 pub use udt::Udt;

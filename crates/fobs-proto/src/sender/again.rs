@@ -26,4 +26,12 @@ impl Sender {
         }
         again
     }
+
+    /// A chunk is not needed any more: `len` bytes, which say that, are sent in its place under the next
+    /// attempt. False if it is not held, has arrived, or was tried too often.
+    pub fn withdraw(&mut self, chunk: ChunkId, len: u32) -> bool {
+        let held = self.flight.supply.chunks.get(chunk).filter(|held| !held.is_acked());
+        let attempt = held.map(|held| held.attempt());
+        attempt.is_some_and(|attempt| self.handle_unusable(chunk, attempt, len))
+    }
 }

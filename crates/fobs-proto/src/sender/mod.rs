@@ -243,6 +243,11 @@ impl Sender {
         self.flight.sent.bytes()
     }
 
+    /// Bytes of chunks that were handed in and never sent under their present layout.
+    pub fn bytes_unsent(&self) -> u64 {
+        self.flight.supply.chunks.unsent()
+    }
+
     /// The largest packet number acknowledged.
     pub fn largest_acked(&self) -> Option<PacketNumber> {
         self.flight.sent.largest_acked()

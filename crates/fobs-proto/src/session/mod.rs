@@ -16,10 +16,12 @@
 //!   transport by which way packets leave: datagrams, streams, or both
 //!   stream_count  how many streams carry frames
 //!   receive   the receiving side: verdicts, retries, drop counts, the end
+//!   lanes     which lane of several sends which chunk
 //! ```
 
 mod floor;
 mod holding;
+mod lanes;
 mod limits;
 mod pause;
 mod receive;
@@ -32,6 +34,9 @@ mod wait;
 
 pub use floor::RateFloor;
 pub use holding::{Holding, first_chunk_data_max, round_trip_bytes};
+pub use lanes::{
+    LANES_MAX, LaneCounts, LaneSchedule, LaneSeen, LaneTask, LaneVerified, WITHDRAWN_LEN, Withdrawal,
+};
 pub use limits::{
     ABSENT_AFTER, ANSWER_WAIT, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MEMORY_DEFAULT,
     MEMORY_RANGE, MISMATCHES_MAX, PACE_GRAIN, UDP_SILENCE_MAX, chunks_within,

@@ -135,6 +135,12 @@ impl SendPolicy {
         (room && machine.wants_chunk()).then(|| holding.data_max.min(first_chunk_data_max(self.grants)))
     }
 
+    /// Whether another buffer is within the limits, where a schedule of several lanes chooses the chunks.
+    pub fn has_room(&self, machine: &Sender) -> bool {
+        let held = self.held() + self.granted;
+        self.granted < self.config.grants_max && held < self.config.chunks_max && machine.wants_chunk()
+    }
+
     /// The reader has got a buffer.
     pub fn handle_granted(&mut self) {
         self.granted += 1;

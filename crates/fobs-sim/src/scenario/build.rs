@@ -1,10 +1,10 @@
 //! A world's configuration of a scenario file.
 
-use super::ScenarioError;
 use super::bounds::{SECONDS_MAX, Table};
 use super::file::{
     Aqm, ChangeTable, DiskTable, File, FlowKind, FlowTable, Host, HostKind, LinkTable, PatternKind, SyncKind,
 };
+use super::{ScenarioError, lanes};
 use crate::flow::fobs::{BYTES_MAX, CHUNKS_MAX, FobsConfig, Object};
 use crate::flow::source::{Pattern, SourceConfig};
 use crate::flow::tcp::{Algorithm, TcpConfig};
@@ -71,7 +71,9 @@ pub(super) fn build(name: &str, file: &File) -> Result<Config> {
         }
     }
     for (i, flow) in file.flow.iter().enumerate() {
-        config.flows.push(build_flow(&Table::of("flow", i), i, flow)?);
+        let table = Table::of("flow", i);
+        let session = lanes::count(&config.flows);
+        config.flows.extend(lanes::build(&table, flow, build_flow(&table, i, flow)?, session)?);
     }
     for (i, change) in file.change.iter().enumerate() {
         build_change(&Table::of("change", i), change, &mut config)?;

@@ -165,6 +165,8 @@ pub(super) struct FlowTable {
     #[serde(default)]
     pub(super) via: Vec<String>,
     #[serde(default)]
+    pub(super) lanes: Vec<Vec<String>>,
+    #[serde(default)]
     pub(super) start_s: f64,
     pub(super) stop_s: Option<f64>,
     pub(super) size_mb: Option<f64>,

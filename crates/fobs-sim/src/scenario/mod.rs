@@ -1,11 +1,13 @@
 //! Scenarios: worlds as TOML files. docs/simulator.md lists every key.
 //!
-//! `file` has the keys of a file, `bounds` the values of a key, `build` makes a world's configuration of it.
+//! `file` has the keys of a file, `bounds` the values of a key, `build` makes a world's configuration of it,
+//! `lanes` several flows of one.
 //! Any file gives a configuration within bounds or one sentence that names key and reason.
 
 mod bounds;
 mod build;
 mod file;
+mod lanes;
 
 use crate::world::{Config, World};
 

@@ -1,8 +1,8 @@
 //! Rules for a sender's packets, beside the ledger of outstanding bytes.
 
-use super::object::Cut;
 use crate::check::rule;
 use crate::net::Net;
+use crate::object::Cut;
 use fobs_proto::ChunkId;
 use fobs_proto::sender::{Body, FrameOut, PacketOut, SenderStats};
 use fobs_proto::session::GRANTS_MAX;

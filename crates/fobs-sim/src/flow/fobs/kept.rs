@@ -10,11 +10,11 @@ mod bytes;
 
 pub(super) use bytes::Bytes;
 
-use super::object::Cut;
 use super::{FobsConfig, Object};
 use crate::check::rule;
 use crate::host::HostConfig;
 use crate::net::Net;
+use crate::object::Cut;
 use crate::time::{Nanos, SEC};
 use fobs_proto::ChunkId;
 use fobs_proto::sender::{Body, FrameOut, PacketOut};

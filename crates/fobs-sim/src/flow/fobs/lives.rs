@@ -100,7 +100,7 @@ impl FobsFlow {
         // Attempts are far apart from each other, as flows are.
         let stream = streams(self.me.id, kept.seed.wrapping_add(u64::from(attempt) << 32));
         self.cut = cut;
-        self.sending = Sending::new(self.me, &self.config, from, stream(0), stream(1));
+        self.sending = Sending::new(self.me, &self.config, from, (stream(0), stream(1)), None);
         self.sending.set_attempt(attempt, kept.trace());
         let receiving = Receiving::new(self.me, &self.config, to, stream(2), stream(3));
         self.framing = self.framing.as_ref().and_then(|f| f.again(self.me, &self.config, stream(4)));

@@ -5,14 +5,15 @@
 //! (`sending`). Receiving host: a thread that takes packets in batches and reports (`receiving`), and one
 //! that verifies chunks as they complete and stores them in order (`writer`). The control channel is
 //! reliable and takes the route's delay. Streams (`streams`) carry frames beside the datagrams (`framing`).
+//! Several flows can be the lanes (`lane`) of one session.
 //! Where ends are killed (`lives`), the store and its journal outlive them (`kept`).
 
 mod audit;
 mod framing;
 mod kept;
+mod lane;
 mod lives;
 mod measured;
-mod object;
 mod observed;
 mod reading;
 mod receiving;
@@ -24,25 +25,28 @@ mod writer;
 pub use fobs_proto::session::CHUNKS_MAX;
 pub use kept::{Dies, Journaling, Kill};
 pub use measured::{ReceiverMeasures, SenderMeasures, ThreadTime, Worked};
-pub use object::{BYTES_MAX, Object};
 pub use streams::{StreamFaults, StreamsConfig};
+
+pub use crate::object::{BYTES_MAX, Object};
+pub use crate::session::{LaneSeat, SessionFigures};
 
 use super::{FlowFigures, Identity, Outcome, Role};
 use crate::check::rule;
 use crate::host::HostConfig;
 use crate::net::Net;
+use crate::object::Cut;
 use crate::packet::{Cargo, Packet, Way};
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
+use fobs_proto::congestion::{CongestionControl, Controller, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::{ANSWER_WAIT, HEARTBEAT, Rejection, RouteChange, Silence};
 use framing::Framing;
 use kept::Kept;
-use object::Cut;
 use receiving::Receiving;
 use sending::Sending;
+pub(crate) use sending::{controller_of, first_datagram};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use writer::WriterEvent;
@@ -110,6 +114,8 @@ pub struct FobsConfig {
     pub journaling: Journaling,
     /// Streams beside the datagrams; `None` for a peer that knows none.
     pub streams: Option<StreamsConfig>,
+    /// Which lane of a session it is; `None` for a session of its own.
+    pub seat: Option<LaneSeat>,
 }
 
 impl FobsConfig {
@@ -138,6 +144,7 @@ impl FobsConfig {
             kills: Vec::new(),
             journaling: Journaling::Stored,
             streams: None,
+            seat: None,
         }
     }
 
@@ -172,20 +179,20 @@ pub(crate) struct FobsFlow {
 }
 
 impl FobsFlow {
-    /// A transfer between two hosts.
+    /// A transfer between two hosts; `controller` instead of one of its own.
     pub(crate) fn new(
         me: Identity,
         config: FobsConfig,
-        from: &HostConfig,
-        to: &HostConfig,
+        (from, to): (&HostConfig, &HostConfig),
         seed: u64,
+        controller: Option<Box<dyn Controller>>,
     ) -> FobsFlow {
         let stream = lives::streams(me.id, seed);
         FobsFlow {
-            sending: Sending::new(me, &config, from, stream(0), stream(1)),
+            sending: Sending::new(me, &config, from, (stream(0), stream(1)), controller),
             receiving: Receiving::new(me, &config, to, stream(2), stream(3)),
             me,
-            cut: Cut::new(config.object.clone()),
+            cut: config.seat.map_or_else(|| Cut::new(config.object.clone()), |_| Cut::of_lane()),
             kept: Kept::new(&config, (from, to), seed),
             framing: Framing::new(me, &config, stream(4)),
             config,
@@ -360,14 +367,19 @@ impl FobsFlow {
             if self.survives_silence(net) {
                 return;
             }
+            self.leave_session(net);
             return self.end(net, Outcome::Silent);
         }
         self.reports.push_back(net.now + net.delay(self.me.id, Way::Data) + CONTROL_DELAY);
         self.direct(net);
+        self.look_after_lane(net);
         self.wait_for_heartbeat(net);
     }
 
     fn finish_if_done(&mut self, net: &mut Net) {
+        if let Some(seat) = self.config.seat {
+            return self.finish_lane_if_done(net, seat);
+        }
         if !self.outcome.is_running()
             || self.alive() != (true, true)
             || !self.sending.is_silent()

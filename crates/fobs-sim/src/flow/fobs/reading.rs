@@ -1,10 +1,10 @@
 //! The reading thread: fills chunks from the disk and hashes them; the engine's `reader` in virtual time.
 
 use super::measured::Worked;
-use super::object::Cut;
 use super::{Identity, Role};
 use crate::host::{HostConfig, work_time};
 use crate::net::Net;
+use crate::object::Cut;
 use fobs_proto::session::ChunkRead;
 use std::collections::VecDeque;
 
@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     grants: VecDeque<u32>,
+    /// Chunks that a schedule has chosen.
+    given: VecDeque<ChunkRead>,
     current: Option<ChunkRead>,
     filled: VecDeque<ChunkRead>,
     worked: Worked,
@@ -23,12 +25,18 @@ impl Reading {
         self.grants.push_back(data_max);
     }
 
+    /// Takes an empty buffer, for this chunk.
+    pub(super) fn give(&mut self, chunk: ChunkRead) {
+        self.given.push_back(chunk);
+    }
+
     /// Begins the next chunk, if the thread is idle and there is one.
     pub(super) fn start(&mut self, net: &mut Net, me: Identity, host: &HostConfig, cut: &mut Cut) {
         if self.current.is_some() {
             return;
         }
-        let Some(chunk) = self.grants.pop_front().and_then(|data_max| cut.next(data_max)) else { return };
+        let mut cut_next = || self.grants.pop_front().and_then(|data_max| cut.next(data_max));
+        let Some(chunk) = self.given.pop_front().or_else(&mut cut_next) else { return };
         self.current = Some(chunk);
         let len = u64::from(chunk.len);
         let (device, computing) = (work_time(len, host.disk.rate), work_time(len, host.hash_rate));

@@ -2,7 +2,6 @@
 //! engine's `receive` in virtual time, with the same machine and the same policy.
 
 use super::kept::Bytes;
-use super::object::Cut;
 use super::replay::Seen;
 use super::writer::{Letter, Writer, WriterEvent, outcome_of};
 use super::{FobsConfig, Honesty, Identity, Role};
@@ -10,6 +9,7 @@ use crate::check::{Assembly, Piece, rule};
 use crate::flow::FlowFigures;
 use crate::host::{Cpu, Disk, HostConfig, Socket};
 use crate::net::Net;
+use crate::object::Cut;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
@@ -23,7 +23,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 mod frames;
+mod lane;
 mod measures;
+
+use lane::ReceiverLane;
 
 /// Datagrams that the thread takes at once.
 const BATCH: usize = 64;
@@ -75,6 +78,8 @@ pub(super) struct Receiving {
     /// Where there are streams, the newest ack, and whether it has left on one.
     newest_ack: Option<(Ack, bool)>,
     has_streams: bool,
+    /// Where it is one of several lanes.
+    lane: Option<ReceiverLane>,
 }
 
 impl Receiving {
@@ -115,6 +120,7 @@ impl Receiving {
             session: 0,
             newest_ack: None,
             has_streams: config.streams.is_some(),
+            lane: config.seat.map(ReceiverLane::new),
         }
     }
 
@@ -311,6 +317,7 @@ impl Receiving {
                         VerdictOutcome::Verified => {
                             self.verified += 1;
                             self.last_verified = Some(net.now);
+                            self.on_lane_verified(net, chunk);
                         }
                         VerdictOutcome::Reject { attempt } => rejected.push(Some((chunk, attempt))),
                         VerdictOutcome::Hopeless { .. } => rejected.push(None),
@@ -413,18 +420,15 @@ impl Receiving {
         };
         self.delivered -= self.assembly.on_stored(net, &piece);
         if let Some(complete_len) = completes {
-            let len = cut.len(chunk);
+            let len = cut.len_as(chunk, complete_len);
             self.assembly.on_complete(net, chunk, complete_len, len);
+            self.on_lane_complete(chunk, len);
             let mismatches = self.policy.mismatches(chunk);
             let matches = config.mismatches.get(&chunk).is_none_or(|wanted| mismatches >= *wanted);
             self.writer.push(chunk, len, matches);
             let held = self.writer.chunks() as u32;
-            rule!(
-                net,
-                held <= config.receiver_chunks,
-                "the receiver's memory is bounded",
-                "{held} chunks held"
-            );
+            let bounded = held <= config.receiver_chunks;
+            rule!(net, bounded, "the receiver's memory is bounded", "{held} chunks held");
             if let WriterEvent::Failed(_) = self.start_writer(net) {
                 // A chunk is verified before it is stored: an idle writer begins with that.
                 net.breach("an idle writer verifies first", format!("chunk {chunk}"));
@@ -480,7 +484,7 @@ impl Receiving {
     }
 
     pub(super) fn fill(&mut self, now: Nanos, figures: &mut FlowFigures) {
-        figures.delivered = self.delivered;
+        figures.delivered = self.lane.as_ref().map_or(self.delivered, ReceiverLane::useful);
         figures.ended = self.last_verified;
         figures.socket_drops = self.socket.drops();
         figures.damaged += self.damaged;

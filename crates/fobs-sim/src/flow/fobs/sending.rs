@@ -4,7 +4,6 @@
 use super::audit::Audit;
 use super::kept::Trace;
 use super::measured::{SenderMeasures, ThreadTime, Waiting, stood};
-use super::object::Cut;
 use super::observed::Observed;
 use super::reading::Reading;
 use super::{FobsConfig, Identity, Role};
@@ -12,6 +11,7 @@ use crate::check::{PacketLedger, rule};
 use crate::flow::FlowFigures;
 use crate::host::{Cpu, FullQueue, HostConfig, Socket};
 use crate::net::Net;
+use crate::object::Cut;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
@@ -25,6 +25,9 @@ use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::time::Duration;
 
 mod frames;
+mod lane;
+
+use lane::SenderLane;
 
 #[derive(Debug)]
 pub(super) struct Sending {
@@ -60,6 +63,8 @@ pub(super) struct Sending {
     session: u32,
     /// What the transfer's next attempt may not repeat, where there may be one.
     trace: Option<Trace>,
+    /// Where it is one of several lanes.
+    lane: Option<SenderLane>,
 }
 
 impl Sending {
@@ -67,10 +72,10 @@ impl Sending {
         me: Identity,
         config: &FobsConfig,
         host: &HostConfig,
-        cpu_rng: Rng,
-        rng: Rng,
+        (cpu_rng, rng): (Rng, Rng),
+        controller: Option<Box<dyn Controller>>,
     ) -> Sending {
-        let (machine, policy, schedule) = make(me, config);
+        let (machine, policy, schedule) = make(me, config, controller);
         Sending {
             me,
             machine,
@@ -98,6 +103,7 @@ impl Sending {
             waiting: Waiting::default(),
             session: 0,
             trace: None,
+            lane: config.seat.map(SenderLane::new),
         }
     }
 
@@ -132,8 +138,10 @@ impl Sending {
     }
 
     fn grant(&mut self, net: &mut Net, cut: &mut Cut) {
+        self.take_tasks(net, cut);
         // A reader that has read the final chunk takes no more buffers.
-        while !cut.is_done()
+        while self.lane.is_none()
+            && !cut.is_done()
             && let Some(data_max) = self.policy.next_grant(&self.machine)
         {
             self.policy.handle_granted();
@@ -177,6 +185,10 @@ impl Sending {
     /// The thread runs: acks, chunks, timers, one burst.
     pub(super) fn on_due(&mut self, net: &mut Net, cut: &mut Cut) {
         let now = net.now;
+        if now < self.busy_until {
+            // Another lane has woken it.
+            return self.wake_at(net, self.busy_until);
+        }
         self.waiting.end(now);
         let ready = self.cpu.ready(now);
         if ready > now {
@@ -305,9 +317,11 @@ impl Sending {
             rule!(net, chunk == self.freed, "chunks are freed in order", "{chunk} before {}", self.freed);
             self.freed += 1;
             self.audit.on_freed(chunk);
+            self.on_lane_freed(net);
         }
         while let Some(chunk) = self.reading.take() {
-            self.policy.handle_chunk(stamp(net.now), &mut self.machine, chunk, cut.size());
+            let number = self.policy.handle_chunk(stamp(net.now), &mut self.machine, chunk, cut.size());
+            self.on_lane_read(net, cut, number, chunk);
             self.pushed += 1;
         }
         self.grant(net, cut);
@@ -414,19 +428,30 @@ impl Sending {
     }
 }
 
-/// The machine of a flow's sender, its policy and its schedule.
-fn make(me: Identity, config: &FobsConfig) -> (Sender, SendPolicy, ScheduleKind) {
-    let (start, priority) = (stamp(me.start), config.priority);
-    let datagram = config.payload.map_or(BASE_DATAGRAM, |payload| payload + DATA_OVERHEAD as u16);
-    let (own_schedule, own_burst) = config.controller.schedule();
-    let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
+/// The controller of a flow.
+pub(crate) fn controller_of(config: &FobsConfig) -> Box<dyn Controller> {
     // `fixed` without a rate, which no scenario can configure, crawls.
     let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
+    let made = config.controller.controller_tuned(first_datagram(config), config.priority, &config.params);
+    made.unwrap_or_else(crawls)
+}
+
+/// Datagram bytes of its first packets.
+pub(crate) fn first_datagram(config: &FobsConfig) -> u16 {
+    config.payload.map_or(BASE_DATAGRAM, |payload| payload + DATA_OVERHEAD as u16)
+}
+
+/// The machine of a flow's sender, its policy and its schedule.
+fn make(
+    me: Identity,
+    config: &FobsConfig,
+    controller: Option<Box<dyn Controller>>,
+) -> (Sender, SendPolicy, ScheduleKind) {
+    let (start, priority) = (stamp(me.start), config.priority);
+    let (own_schedule, own_burst) = config.controller.schedule();
+    let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
     let sender = SenderConfig {
-        controller: config
-            .controller
-            .controller_tuned(datagram, priority, &config.params)
-            .unwrap_or_else(crawls),
+        controller: controller.unwrap_or_else(|| controller_of(config)),
         judge: judge(config.loss_cause),
         schedule,
         rate_limit: config.rate_limit.map(Rate::bits_per_second),

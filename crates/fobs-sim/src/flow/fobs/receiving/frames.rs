@@ -3,8 +3,8 @@
 use super::{Datagram, Receiving};
 use crate::check::rule;
 use crate::flow::fobs::FobsConfig;
-use crate::flow::fobs::object::Cut;
 use crate::net::Net;
+use crate::object::Cut;
 use crate::packet::Ecn;
 use crate::time::stamp;
 use fobs_proto::receiver::{Disposition, Reject};

@@ -2,8 +2,8 @@
 
 use super::Sending;
 use crate::check::rule;
-use crate::flow::fobs::object::Cut;
 use crate::net::Net;
+use crate::object::Cut;
 use crate::time::{Nanos, stamp};
 use fobs_proto::sender::{FrameOut, TransmitFrame};
 use fobs_proto::session::{Directive, StreamsOpen, TransportPolicy, TransportSeen};

@@ -4,7 +4,7 @@ use fobs_proto::ChunkId;
 use fobs_proto::object::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, TRAILER_LEN};
 use fobs_proto::sender::Extent;
 use fobs_proto::session::{ChunkRead, ObjectSize};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Largest object, data bytes: fewer than 2^32 chunks of 1 MiB, the smallest beside the first three.
@@ -53,7 +53,7 @@ impl Object {
     }
 
     /// Bytes without trailers; chunks of given lengths count in full.
-    pub(super) fn data_bytes(&self) -> u64 {
+    pub(crate) fn data_bytes(&self) -> u64 {
         match self {
             Object::Bytes(bytes) => (*bytes).max(1),
             Object::Chunks(lens) => lens.iter().map(|len| u64::from((*len).clamp(1, CHUNK_LEN_MAX))).sum(),
@@ -63,7 +63,7 @@ impl Object {
 
 /// The object while it is cut: lengths of the chunks that a side still has to do with.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     object: Object,
     size: ObjectSize,
     /// Bytes without trailers that are not cut yet.
@@ -77,10 +77,12 @@ pub(super) struct Cut {
     at: u64,
     /// Bytes of all chunks cut so far.
     total: u64,
+    /// Lengths that chunks had before they were withdrawn.
+    before: HashMap<ChunkId, u32>,
 }
 
 impl Cut {
-    pub(super) fn new(object: Object) -> Cut {
+    pub(crate) fn new(object: Object) -> Cut {
         let data_bytes = object.data_bytes();
         Cut {
             object,
@@ -91,11 +93,38 @@ impl Cut {
             spans: VecDeque::new(),
             at: 0,
             total: 0,
+            before: HashMap::new(),
         }
     }
 
+    /// The chunks of one lane of several, which are pushed and have no end.
+    pub(crate) fn of_lane() -> Cut {
+        Cut { left: 1, ..Cut::new(Object::Chunks(Vec::new())) }
+    }
+
+    /// Another chunk of a lane.
+    pub(crate) fn push(&mut self, chunk: ChunkRead) {
+        self.total += u64::from(chunk.len);
+        self.lens.push_back(chunk.len);
+        self.spans.push_back(self.at..self.at + chunk.data_bytes);
+        self.at += chunk.data_bytes;
+    }
+
+    /// A chunk of a lane is withdrawn: `len` bytes are in its place.
+    pub(crate) fn withdraw(&mut self, chunk: ChunkId, len: u32) {
+        let place = chunk.checked_sub(self.base).map(|place| place as usize);
+        if let Some(old) = place.and_then(|place| self.lens.get_mut(place)) {
+            self.before.insert(chunk, std::mem::replace(old, len));
+        }
+    }
+
+    /// As [`len`](Self::len); of a withdrawn chunk `said`, if it had that length before.
+    pub(crate) fn len_as(&self, chunk: ChunkId, said: u32) -> u32 {
+        if self.before.get(&chunk) == Some(&said) { said } else { self.len(chunk) }
+    }
+
     /// What is left of an object after `done` bytes, which end with a chunk; `None` if nothing is.
-    pub(super) fn after(object: Object, done: u64) -> Option<Cut> {
+    pub(crate) fn after(object: Object, done: u64) -> Option<Cut> {
         let rest = match object {
             Object::Bytes(bytes) => Object::Bytes(bytes.checked_sub(done).filter(|left| *left > 0)?),
             Object::Chunks(lens) => {
@@ -112,12 +141,12 @@ impl Cut {
     }
 
     /// Size of the object, which the reader knows from the start.
-    pub(super) fn size(&self) -> ObjectSize {
+    pub(crate) fn size(&self) -> ObjectSize {
         self.size
     }
 
     /// Cuts the next chunk, with up to `data_max` bytes of data; `None` after the final one.
-    pub(super) fn next(&mut self, data_max: u32) -> Option<ChunkRead> {
+    pub(crate) fn next(&mut self, data_max: u32) -> Option<ChunkRead> {
         if self.is_done() {
             return None;
         }
@@ -140,41 +169,42 @@ impl Cut {
     }
 
     /// Whether everything is cut.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.left == 0
     }
 
     /// Length of a chunk that was cut and not forgotten, bytes.
-    pub(super) fn len(&self, chunk: ChunkId) -> u32 {
+    pub(crate) fn len(&self, chunk: ChunkId) -> u32 {
         let place = chunk.checked_sub(self.base).map(|place| place as usize);
         place.and_then(|place| self.lens.get(place)).copied().unwrap_or(0)
     }
 
     /// What of the object a chunk holds that was cut and not forgotten.
-    pub(super) fn span(&self, chunk: ChunkId) -> Range<u64> {
+    pub(crate) fn span(&self, chunk: ChunkId) -> Range<u64> {
         let place = chunk.checked_sub(self.base).map(|place| place as usize);
         place.and_then(|place| self.spans.get(place)).cloned().unwrap_or(0..0)
     }
 
     /// Whether a chunk is the last one.
-    pub(super) fn is_final(&self, chunk: ChunkId) -> bool {
+    pub(crate) fn is_final(&self, chunk: ChunkId) -> bool {
         self.is_done() && chunk + 1 == self.end()
     }
 
     /// Chunks cut so far.
-    pub(super) fn end(&self) -> ChunkId {
+    pub(crate) fn end(&self) -> ChunkId {
         self.base + self.lens.len() as ChunkId
     }
 
     /// Bytes of all chunks cut so far.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
     /// Chunks below are no longer needed by either side.
-    pub(super) fn forget_below(&mut self, chunk: ChunkId) {
+    pub(crate) fn forget_below(&mut self, chunk: ChunkId) {
         while self.base < chunk && self.lens.pop_front().is_some() {
             self.spans.pop_front();
+            self.before.remove(&self.base);
             self.base += 1;
         }
     }
