@@ -204,6 +204,20 @@ impl Schedule {
         (after, actions)
     }
 
+    /// An attempt could not be made, through no fault of the job: it waits until then, and no failure counts.
+    pub fn postpone(&mut self, id: JobId, now: Moment, until_ms: u64) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if let Some(since_ms) = entry.running_since() {
+            self.places.free(entry);
+            self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
+        }
+        if entry.halt() == Some(Halt::Paused) {
+            entry.pause();
+        } else {
+            entry.wait(until_ms);
+        }
+    }
+
     /// Removes a job that is over, and says which others are over with it: those that waited for its success.
     fn forget(&mut self, id: JobId, phase: Phase) -> Vec<Action> {
         self.remove(id);

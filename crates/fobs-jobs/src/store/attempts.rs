@@ -45,7 +45,7 @@ impl Store {
     /// # Errors
     /// Where the file cannot be written.
     pub fn begin_attempt(&mut self, job: JobId, mark: &str, now_ms: u64) -> Result<Attempt, StoreError> {
-        let change = self.db.transaction()?;
+        let change = self.db.savepoint()?;
         let last: Option<u64> =
             change.query_row("SELECT MAX(number) FROM attempts WHERE job = ?1", [job.0], |row| row.get(0))?;
         let number = last.unwrap_or(0) + 1;

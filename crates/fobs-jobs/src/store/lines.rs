@@ -31,7 +31,7 @@ impl Store {
         if lines.is_empty() {
             return Ok(());
         }
-        let change = self.db.transaction()?;
+        let change = self.db.savepoint()?;
         let last: Option<u64> =
             change.query_row("SELECT MAX(number) FROM lines WHERE job = ?1", [job.0], |row| row.get(0))?;
         let mut number = last.unwrap_or(0);

@@ -89,6 +89,34 @@ impl Store {
         &self.path
     }
 
+    /// Makes several changes whole or not at all.
+    ///
+    /// # Errors
+    /// Those of the changes, and where the file cannot be written.
+    pub fn together<T>(
+        &mut self,
+        change: impl FnOnce(&mut Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.db.execute_batch("BEGIN IMMEDIATE")?;
+        let done = change(self).and_then(|done| {
+            self.db.execute_batch("COMMIT")?;
+            Ok(done)
+        });
+        if done.is_err() && !self.db.is_autocommit() {
+            // What failed is said; a rollback that fails as well leaves nothing behind that a commit would
+            // keep.
+            let _ = self.db.execute_batch("ROLLBACK");
+        }
+        done
+    }
+
+    /// Lets the file grow no further than to this many pages: a full disk.
+    #[cfg(test)]
+    pub(crate) fn bound_pages(&self, pages: Option<u32>) {
+        let set = self.db.pragma_update(None, "max_page_count", pages.unwrap_or(1 << 30));
+        set.expect("a bound");
+    }
+
     /// The limits that were set last.
     ///
     /// # Errors
