@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use fobs::{Error, ErrorKind, Result};
-use fobs_jobs::{Change, Client, JobId, JobView, Limits, Phase};
+use fobs_jobs::{Change, Client, ClientError, JobId, JobView, Limits, Phase};
 use serde_json::{Value, json};
 
 use crate::args::jobs::{CleanJobs, JobsArgs, JobsCommand, LimitsArgs, SomeJobs};
@@ -78,7 +78,13 @@ fn wait(client: &Client, some: &SomeJobs, json: bool) -> Result<u8> {
         let id = JobId(id);
         let runs = reach::asked(client.job(id))?.standing.runs;
         let view = loop {
-            let view = reach::again(client, |client| client.wait(id, runs, WAIT_EACH))?;
+            let view = match client.wait(id, runs, WAIT_EACH) {
+                // It was killed meanwhile: the next one knows the job, too.
+                Err(ClientError::Broken(_) | ClientError::NotThere(_)) => {
+                    reach::again(client, |client| client.job(id))?
+                }
+                answer => reach::asked(answer)?,
+            };
             if view.standing.phase.is_final() || view.standing.runs > runs {
                 break view;
             }
@@ -107,7 +113,7 @@ fn code_of(view: &JobView) -> u8 {
 fn change(client: &Client, some: &SomeJobs, change: Change, json: bool) -> Result<()> {
     let mut first = Ok(());
     for &id in &some.ids {
-        match reach::asked(client.change(JobId(id), change)) {
+        match reach::again(client, |client| client.change(JobId(id), change)) {
             Ok(view) if json => print_json(&serde_json::to_value(&view).unwrap_or_default())?,
             Ok(_) => {}
             // The others are changed all the same.

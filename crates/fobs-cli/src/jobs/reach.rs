@@ -17,6 +17,8 @@ const SOCKET: &str = "jobs.socket";
 const BEGIN_PATIENCE: Duration = Duration::from_secs(20);
 /// Time between two looks whether it answers.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// HTTP status of a keeper that is about to end.
+const ENDING: u16 = 503;
 /// The unit of systemd's user manager.
 const UNIT: &str = "fobs-jobs.service";
 
@@ -75,29 +77,38 @@ pub fn asked<T>(answer: std::result::Result<T, ClientError>) -> Result<T> {
         let kind = match &error {
             ClientError::Refused(problem) => match problem.status {
                 403 => ErrorKind::Denied,
+                ENDING => ErrorKind::Connect,
                 404 => ErrorKind::NoSource,
                 429 | 500..=599 => ErrorKind::Destination,
                 _ => ErrorKind::Usage,
             },
             ClientError::NotThere(_) | ClientError::Broken(_) => ErrorKind::Connect,
         };
-        Error::new(kind, error.to_string())
+        let hint = match &error {
+            ClientError::Broken(_) => "; fobs jobs shows whether it was followed",
+            _ => "",
+        };
+        Error::new(kind, format!("{error}{hint}"))
     })
 }
 
-/// Asks, and once more after the keeper was started anew where it ended meanwhile.
+/// Asks the keeper that there is: the next one where it is gone or about to end. A call that broke off is not
+/// made again, as it may have been followed.
 ///
 /// # Errors
 /// As [`asked`].
 pub fn again<T>(client: &Client, ask: impl Fn(&Client) -> std::result::Result<T, ClientError>) -> Result<T> {
-    match ask(client) {
-        Err(ClientError::NotThere(_) | ClientError::Broken(_)) => {
-            if matches!(client.about(), Err(ClientError::NotThere(_))) {
-                start(client)?;
+    let begin = Instant::now();
+    loop {
+        match ask(client) {
+            Err(ClientError::NotThere(_)) if begin.elapsed() < BEGIN_PATIENCE => start(client)?,
+            Err(ClientError::Refused(problem))
+                if problem.status == ENDING && begin.elapsed() < BEGIN_PATIENCE =>
+            {
+                thread::sleep(LOOK_EVERY);
             }
-            asked(ask(client))
+            answer => return asked(answer),
         }
-        answer => asked(answer),
     }
 }
 

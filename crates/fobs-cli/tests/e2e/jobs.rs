@@ -78,7 +78,9 @@ fn jobs_end_once_each_while_their_keeper_is_killed() {
     case.deadline = Instant::now() + Duration::from_secs(if cfg!(feature = "long") { 3600 } else { 600 });
     let mut random = case.random();
     let source = |number: u64| case.local(format!("in{number}"));
-    (0..JOBS).for_each(|number| write_random(&source(number), number * 37, &mut case.random()));
+    for number in 0..JOBS {
+        write_random(&source(number), number * 37, &mut random);
+    }
     let mut keeper = keep(&case, "one");
     run(&case, &["jobs", "limits", "--total", "8", "--per-host", "8", "--per-source", "8"]).expect_success();
     let kill_at: Vec<u64> = (0..KILLS).map(|_| random.below(JOBS)).collect();
@@ -149,7 +151,7 @@ fn a_submission_is_checked_and_its_key_is_one_job() {
         (&["cp", "--bogus", "in", "out"][..], "--bogus"),
         (&["cp", "in"], "needs a source and a destination"),
         (&["serve", "--root", "x"], "--authorized-keys"),
-        (&["cp", "-", "out"], "no standard input"),
+        (&["cp", "-", "nowhere:out"], "no standard input"),
         (&["--between", "20-06", "cp", "in", "out"], "20:00-06:00"),
         (&["--priority", "11", "cp", "in", "out"], "priority"),
         (&["--notify", "/no/such", "cp", "in", "out"], "no program"),

@@ -41,6 +41,7 @@ impl From<OrderError> for Problem {
             OrderError::Store(StoreError::NoJob(_)) => StatusCode::NOT_FOUND,
             OrderError::Store(StoreError::Queue(_)) => StatusCode::TOO_MANY_REQUESTS,
             OrderError::Store(StoreError::Full(_)) => StatusCode::INSUFFICIENT_STORAGE,
+            OrderError::Ending => StatusCode::SERVICE_UNAVAILABLE,
             OrderError::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Problem { status, detail: error.to_string() }

@@ -33,6 +33,9 @@ pub enum OrderError {
     /// A value is out of its bounds.
     #[error("{0}")]
     Value(String),
+    /// The keeper ends: what it took now, nothing would run.
+    #[error("the keeper of jobs is ending; ask the next one")]
+    Ending,
 }
 
 /// A change that a user makes to a job.
@@ -85,6 +88,10 @@ impl Keeper {
             return Err(OrderError::Value("its deadline has passed".to_owned()));
         }
         let mut core = self.core();
+        // It decides to end with the lock held: so no job is taken by a keeper that does not run it.
+        if self.has_ended() {
+            return Err(OrderError::Ending);
+        }
         let mut begin = Begin::new(&spec, now.ms);
         // The job that has its key may be older than what it waits for is kept.
         for &id in &spec.after {
@@ -155,6 +162,9 @@ impl Keeper {
     /// `NoJob`, `Phase` where it cannot be changed so.
     pub fn change(&self, id: JobId, change: Change) -> Result<JobView, OrderError> {
         let mut core = self.core();
+        if self.has_ended() {
+            return Err(OrderError::Ending);
+        }
         let now = now();
         let record = core.store.job(id)?;
         let phase = core.standing(id).map_or(record.standing.phase, |standing| standing.phase);

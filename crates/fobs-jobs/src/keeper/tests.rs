@@ -122,6 +122,18 @@ fn a_job_runs_in_its_directory_and_ends_once() {
 }
 
 #[test]
+fn a_keeper_that_ends_takes_nothing() {
+    let home = Home::new();
+    let keeper = home.run("a");
+    let id = submit(&keeper, &home.spec(DONE));
+    until_phase(&keeper, id, Phase::Done);
+    keeper.end();
+    let refused = keeper.submit(home.spec(DONE)).expect_err("it ends");
+    assert!(matches!(refused, OrderError::Ending), "{refused}");
+    assert!(matches!(keeper.change(id, Change::Retry), Err(OrderError::Ending)));
+}
+
+#[test]
 fn an_attempt_outlives_its_keeper_and_is_adopted() {
     let home = Home::new();
     let keeper = home.run("a");
