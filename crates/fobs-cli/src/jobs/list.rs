@@ -60,7 +60,8 @@ fn row(job: &JobView, widest: usize, columns: usize) -> String {
     let (title, does) = (printable(&title(job)), printable(&does(job)));
     let line = if columns < COLUMNS_WIDE {
         // The number of percent is worth more than a command's end.
-        let percent = percent(job).map(|percent| format!("{percent:>3}% ")).unwrap_or_default();
+        let percent = percent(job).map(|percent| format!("{percent:>3}% ")).filter(|text| text.len() < left);
+        let percent = percent.unwrap_or_default();
         format!("{head}  {percent}{}", shortened(&title, left.saturating_sub(percent.len())))
     } else {
         let own = (left / 2).min(title.width().max(20));
