@@ -102,6 +102,8 @@ root() {
     for unit in fobs.service fobs.socket; do
         sed 's|/usr/local/bin/fobs|/usr/bin/fobs|' "packaging/systemd/$unit" >"$root/usr/lib/systemd/system/$unit"
     done
+    mkdir -p "$root/usr/lib/systemd/user"
+    sed 's|/usr/local/bin/fobs|/usr/bin/fobs|' packaging/systemd/fobs-jobs.service >"$root/usr/lib/systemd/user/fobs-jobs.service"
     echo "$root"
 }
 

@@ -35,6 +35,8 @@ rustPlatform.buildRustPackage {
       --zsh <($out/bin/fobs completions zsh) \
       --fish <($out/bin/fobs completions fish)
     install -Dm644 packaging/systemd/fobs.* -t $out/lib/systemd/system
+    install -Dm644 packaging/systemd/fobs-jobs.service -t $out/lib/systemd/user
+    substituteInPlace $out/lib/systemd/user/fobs-jobs.service --replace-fail /usr/local/bin/fobs $out/bin/fobs
     substituteInPlace $out/lib/systemd/system/fobs.service --replace-fail /usr/local/bin/fobs $out/bin/fobs
   '';
 

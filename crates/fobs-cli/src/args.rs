@@ -6,10 +6,12 @@ mod complete;
 pub mod config;
 mod copy;
 pub mod doctor;
+pub mod jobs;
 mod log;
 pub mod pipe;
 mod rights;
 mod serve;
+pub mod submit;
 pub mod sync;
 
 use std::ffi::OsString;
@@ -59,6 +61,8 @@ pub enum Command {
     Config(config::ConfigArgs),
     Doctor(Box<doctor::DoctorArgs>),
     Pipe(Box<pipe::PipeArgs>),
+    Submit(Box<submit::SubmitArgs>),
+    Jobs(jobs::JobsArgs),
     Ctl(CtlArgs),
     Top(TopArgs),
     Clean(CleanArgs),

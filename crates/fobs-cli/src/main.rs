@@ -18,6 +18,7 @@ mod explain;
 mod flags;
 mod generate;
 mod here;
+mod jobs;
 mod live;
 mod log;
 mod moment;
@@ -33,6 +34,7 @@ mod signals;
 mod spelling;
 mod sync;
 mod systemd;
+mod times;
 mod top;
 mod units;
 mod usage;
@@ -75,6 +77,8 @@ fn run(command: Command) -> u8 {
         },
         Command::Doctor(args) => return doctor::run(&args),
         Command::Pipe(args) => return pipe::run(&args),
+        Command::Submit(args) => return jobs::submit(&args),
+        Command::Jobs(args) => return jobs::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Log(args) => daemon_log::run(&args),
         Command::Top(args) => top::run(&args),

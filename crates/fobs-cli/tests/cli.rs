@@ -63,7 +63,7 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "cp",
     "sync",
     "serve",
@@ -73,6 +73,8 @@ const COMMANDS: [&str; 14] = [
     "config",
     "doctor",
     "pipe",
+    "submit",
+    "jobs",
     "ctl",
     "top",
     "clean",

@@ -12,8 +12,11 @@ use std::process::Command;
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const HEADER: &str = "| crate | is | uses |";
 
-/// What the program that users install must not link, directly or not: research, and a runtime.
-const NOT_IN_FOBS: &[&str] = &["plotters", "nalgebra", "fobs-sim", "tokio"];
+/// What the program that users install must not link, directly or not: research.
+const NOT_IN_FOBS: &[&str] = &["plotters", "nalgebra", "fobs-sim"];
+
+/// Crates of others that one crate of ours alone may name.
+const OF_ONE: &[(&str, &str)] = &[("tokio", "fobs-jobs"), ("axum", "fobs-jobs"), ("rusqlite", "fobs-jobs")];
 
 /// Edges that the table does not name, and those that only the table has.
 ///
@@ -34,6 +37,7 @@ pub fn check(tree: &Tree, root: &Path) -> Result<Vec<Finding>, String> {
     let document = tree.files.iter().find(|file| file.path.as_path() == Path::new(DOCUMENT));
     let mut findings = compare(document.map_or("", |file| &file.text), &ours(&metadata));
     findings.extend(judge(&edges(&metadata)));
+    findings.extend(of_one(&ours(&metadata), &edges(&metadata)));
     Ok(findings)
 }
 
@@ -133,6 +137,19 @@ fn judge(edges: &Edges) -> Vec<Finding> {
     findings
 }
 
+/// Crates of ours that name what another one alone may.
+fn of_one(ours: &Edges, edges: &Edges) -> Vec<Finding> {
+    let names = |user: &str, used: &str| edges.get(user).is_some_and(|all| all.contains(used));
+    let mut findings = Vec::new();
+    for (used, only) in OF_ONE {
+        for user in ours.keys().filter(|user| user.as_str() != *only && names(user, used)) {
+            let message = format!("{user} must not name {used}: {only} alone does");
+            findings.push(Finding::new(Path::new("Cargo.toml"), 0, message));
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +165,15 @@ mod tests {
         assert_eq!(judge(&edges_of(&[("fobs-cli", &["fobs"]), ("fobs", &["serde"])])), []);
         let indirect = edges_of(&[("fobs-cli", &["serde"]), ("serde", &["plotters"])]);
         assert_eq!(judge(&indirect).len(), 1);
+    }
+
+    #[test]
+    fn a_runtime_is_named_by_one_crate() {
+        let ours = edges_of(&[("fobs-jobs", &[]), ("fobs-daemon", &[])]);
+        let named = edges_of(&[("fobs-jobs", &["tokio"]), ("axum", &["tokio"]), ("fobs-daemon", &["serde"])]);
+        assert_eq!(of_one(&ours, &named), []);
+        let named = edges_of(&[("fobs-jobs", &["tokio"]), ("fobs-daemon", &["tokio"])]);
+        assert_eq!(of_one(&ours, &named).len(), 1);
     }
 
     #[test]

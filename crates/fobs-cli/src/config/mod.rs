@@ -48,6 +48,14 @@ pub fn parse() -> Result<Cli, Refusal> {
     parse_with(std::env::args_os().collect(), &Places::of_this_process, &|notice| output::note(notice))
 }
 
+/// Parses a command line that another process will run, with the defaults of this host and user.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_words(words: Vec<OsString>) -> Result<Cli, Refusal> {
+    parse_with(words, &Places::of_this_process, &|_| ())
+}
+
 /// The options of a transfer that a line has, with the defaults of this host and user; `None` where it has
 /// none or cannot be run.
 pub fn options_of(words: Vec<OsString>) -> Option<TransferOptions> {

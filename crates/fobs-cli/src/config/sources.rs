@@ -22,6 +22,8 @@ const FILE_VARIABLE: &str = "FOBS_CONFIG";
 const SYSTEM_FILE_VARIABLE: &str = "FOBS_SYSTEM_CONFIG";
 /// How those begin that are our tests'.
 const OF_TESTS: &str = "FOBS_TEST_";
+/// Of jobs, for the program of their `--notify`.
+const OF_JOBS: &str = "FOBS_JOB_";
 /// Most variables that a notice names.
 const UNKNOWN_NAMED_MAX: usize = 4;
 /// Most entries of a file: each is checked before anything starts.
@@ -182,8 +184,8 @@ impl Places {
         let (mut settings, mut strangers) = (Vec::new(), Vec::new());
         for (variable, value) in &self.variables {
             let is_of_ours = |name: &&str| {
-                let is_other =
-                    name.starts_with(OF_TESTS) || [FILE_VARIABLE, SYSTEM_FILE_VARIABLE].contains(name);
+                let is_other = [OF_TESTS, OF_JOBS].iter().any(|begin| name.starts_with(begin))
+                    || [FILE_VARIABLE, SYSTEM_FILE_VARIABLE].contains(name);
                 name.starts_with("FOBS_") && !is_other
             };
             let Some(name) = variable.to_str().filter(is_of_ours) else { continue };

@@ -27,13 +27,18 @@ const ENVIRONMENT: &[Term] = &[
     ("CVSIGNORE", &["sync"], "Patterns that -C leaves out, beside its own."),
     (
         "XDG_CONFIG_HOME, XDG_STATE_HOME",
-        &["cp", "sync", "doctor", "pipe", "config", "keygen", "clean", "serve"],
+        &["cp", "sync", "doctor", "pipe", "submit", "jobs", "config", "keygen", "clean", "serve"],
         "Directories in place of ~/.config and ~/.local/state.",
     ),
     (
         "XDG_RUNTIME_DIR",
         &["cp", "sync", "top", "ctl"],
         "Directory in which running copies answer fobs top and fobs ctl, in place of /run/user/UID.",
+    ),
+    (
+        "FOBS_JOB_ID, FOBS_JOB_NAME, FOBS_JOB_COMMAND, FOBS_JOB_PHASE, FOBS_JOB_EXIT_CODE, FOBS_JOB_MESSAGE",
+        &["submit"],
+        "Set for the program of --notify: the job that has ended.",
     ),
     ("NOTIFY_SOCKET", &["serve"], "Where systemd is told that the daemon is ready, and how it is."),
     (
@@ -61,6 +66,12 @@ const FILES: &[Term] = &[
         "~/.local/state/fobs/",
         &["cp", "sync", "doctor", "pipe", "clean"],
         "What was learned of paths and losses, and the hosts to which fobs may send itself.",
+    ),
+    ("~/.local/state/fobs/jobs/", &["submit", "jobs"], "The jobs of this user, and what they have said."),
+    (
+        "/run/user/UID/fobs/jobs.socket, /tmp/fobs-UID/jobs.socket",
+        &["submit", "jobs"],
+        "Where the keeper of jobs answers its user and root.",
     ),
     (
         "/run/user/UID/fobs/PID.sock, /tmp/fobs-UID/PID.sock",

@@ -33,6 +33,7 @@ mod hostile_rewrite;
 mod hostile_servers;
 mod hosts;
 mod interrupts;
+mod jobs;
 mod keys;
 mod live;
 mod logins;

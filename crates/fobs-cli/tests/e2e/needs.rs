@@ -78,6 +78,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
     ("a_push_that_the_daemon_may_not_write_is_exit_4", &[Need::Root]),
     ("a_file_that_the_daemon_may_not_read_is_named", &[Need::Root]),
+    ("another_users_jobs_are_not_shown", &[Need::SecondUser]),
     ("a_neighbour_changes_and_learns_nothing_outside_its_directory", &[Need::SecondUser]),
 ];
 

@@ -1,0 +1,66 @@
+//! `fobs jobs serve`: the keeper.
+
+use std::thread;
+use std::time::Duration;
+
+use fobs::{CancelToken, Error, ErrorKind, Result};
+use fobs_jobs::{Keeper, KeeperConfig, StoreError, api};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+
+use super::reach;
+use crate::args::jobs::KeeperArgs;
+use crate::{output, signals};
+
+/// A keeper that was started on demand ends after this time without jobs: the next submission starts one.
+const IDLE: Duration = Duration::from_secs(60);
+/// How often it is looked whether a signal came.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Another start of the host, for tests; a release looks at the kernel's alone.
+const BOOT_VARIABLE: &str = "FOBS_TEST_BOOT_ID";
+
+/// Keeps jobs until a signal ends it.
+///
+/// # Errors
+/// Where the state cannot be used, or another keeper has it.
+pub fn run(args: &KeeperArgs) -> Result<()> {
+    if args.on_demand {
+        // One that leads a session by now is apart from its terminal.
+        let _ = setsid();
+    }
+    let directory = reach::directory()?;
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Error::internal(format!("cannot find this program: {error}")))?;
+    let boot = if cfg!(debug_assertions) { std::env::var(BOOT_VARIABLE).ok() } else { None };
+    let idle = args.on_demand.then_some(IDLE);
+    let (keeper, said) = Keeper::open(KeeperConfig { directory, program, boot, idle }).map_err(refused)?;
+    said.iter().for_each(|sentence| output::note(sentence));
+    // Each attempt has three descriptors; if it fails, an attempt that has none is tried again.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let socket = reach::socket()?;
+    let _listening = api::serve(keeper.clone(), &socket).map_err(|error| {
+        let message = format!("cannot listen at {}: {error}", socket.display());
+        Error::new(ErrorKind::Socket, message)
+    })?;
+    let cancel = CancelToken::new();
+    signals::install(&cancel)?;
+    let ended = keeper.clone();
+    let watch = move || {
+        while !cancel.is_cancelled() {
+            thread::sleep(LOOK_EVERY);
+        }
+        ended.end();
+    };
+    let watching = thread::Builder::new().name("ends".to_owned()).spawn(watch);
+    watching.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
+    keeper.run();
+    Ok(())
+}
+
+fn refused(error: StoreError) -> Error {
+    let kind = match error {
+        StoreError::Taken(_) => ErrorKind::Usage,
+        _ => ErrorKind::Destination,
+    };
+    Error::new(kind, error.to_string())
+}

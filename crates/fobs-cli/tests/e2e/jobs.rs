@@ -1,0 +1,242 @@
+//! `fobs submit` and `fobs jobs`: copies that a keeper runs, whatever happens to it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+
+use super::case::Case;
+use super::files::{hash, write_random};
+use super::needs;
+use super::net::Side;
+use super::process::{Finished, Running};
+
+/// Jobs of the run in which the keeper is killed again and again.
+const JOBS: u64 = if cfg!(feature = "long") { 1000 } else { 200 };
+/// How often it is killed.
+const KILLS: u64 = if cfg!(feature = "long") { 50 } else { 8 };
+
+fn fobs(case: &Case) -> Command {
+    let mut command = case.fobs(Side::Client);
+    command.current_dir(case.path("local"));
+    command
+}
+
+fn run(case: &Case, words: &[&str]) -> Finished {
+    case.run(fobs(case).args(words))
+}
+
+/// A keeper that answers.
+fn keep(case: &Case, boot: &str) -> Running {
+    let mut command = fobs(case);
+    command.args(["jobs", "serve"]).env("FOBS_TEST_BOOT_ID", boot);
+    let mut keeper = case.start(&mut command);
+    let socket = case.path("home/fobs/jobs.socket");
+    case.wait_for("the keeper answers", || {
+        assert!(keeper.exited().is_none(), "the keeper ended: {}", keeper.stderr_so_far());
+        std::os::unix::net::UnixStream::connect(&socket).is_ok()
+    });
+    keeper
+}
+
+fn kill(keeper: Running) {
+    let pid = Pid::from_raw(i32::try_from(keeper.id()).expect("a number")).expect("a process");
+    kill_process(pid, Signal::KILL).expect("ours");
+    keeper.finish();
+}
+
+#[track_caller]
+fn submit(case: &Case, words: &[&str]) -> String {
+    let said = run(case, &[&["submit"], words].concat()).expect_success();
+    String::from_utf8(said.stdout).expect("a number").trim().to_owned()
+}
+
+#[track_caller]
+fn show(case: &Case, id: &str) -> Value {
+    let said = run(case, &["jobs", "show", id, "--json"]).expect_success();
+    serde_json::from_slice(&said.stdout).expect("one object")
+}
+
+fn phase(job: &Value) -> &str {
+    job["standing"]["phase"].as_str().expect("a phase")
+}
+
+/// Ends what a job's attempt runs, as a host that goes down does.
+fn kill_attempt(job: &Value) {
+    let attempt = job["attempts"].as_array().and_then(|all| all.last()).expect("an attempt");
+    let process = attempt["process"].as_i64().and_then(|process| i32::try_from(process).ok());
+    let group = process.and_then(Pid::from_raw).expect("it runs");
+    // It may have ended by now.
+    let _ = kill_process_group(group, Signal::KILL);
+}
+
+#[test]
+fn jobs_end_once_each_while_their_keeper_is_killed() {
+    let mut case = Case::alone("jobs_end_once_each_while_their_keeper_is_killed");
+    case.deadline = Instant::now() + Duration::from_secs(if cfg!(feature = "long") { 3600 } else { 600 });
+    let mut random = case.random();
+    let source = |number: u64| case.local(format!("in{number}"));
+    for number in 0..JOBS {
+        write_random(&source(number), number * 37, &mut random);
+    }
+    let mut keeper = keep(&case, "one");
+    run(&case, &["jobs", "limits", "--total", "8", "--per-host", "8", "--per-source", "8"]).expect_success();
+    let kill_at: Vec<u64> = (0..KILLS).map(|_| random.below(JOBS)).collect();
+    for number in 0..JOBS {
+        let id = submit(&case, &["cp", &format!("in{number}"), &format!("out{number}")]);
+        assert_eq!(id, (number + 1).to_string());
+        for _ in kill_at.iter().filter(|at| **at == number) {
+            std::thread::sleep(Duration::from_millis(random.below(300)));
+            kill(keeper);
+            keeper = keep(&case, "one");
+        }
+    }
+    let ids: Vec<String> = (1..=JOBS).map(|id| id.to_string()).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    run(&case, &[&["jobs", "wait"], ids.as_slice()].concat()).expect_success();
+    for number in 0..JOBS {
+        assert_eq!(hash(&case.local(format!("out{number}"))), hash(&source(number)), "{number}");
+    }
+    let listed = run(&case, &["jobs", "--all", "--json"]).expect_success().events();
+    assert_eq!(listed.len() as u64, JOBS);
+    for job in &listed {
+        assert_eq!((phase(job), job["standing"]["runs"].as_u64()), ("done", Some(1)), "{job}");
+    }
+    kill(keeper);
+}
+
+#[test]
+fn a_keeper_adopts_what_the_one_before_has_begun() {
+    let case = Case::new("a_keeper_adopts_what_the_one_before_has_begun");
+    write_random(&case.local("in"), 4 << 20, &mut case.random());
+    let keeper = keep(&case, "one");
+    let id = submit(&case, &["cp", "--rate", "8Mbit", "in", "out"]);
+    case.wait_for("it runs", || show(&case, &id)["attempts"][0]["process"].is_i64());
+    let process = show(&case, &id)["attempts"][0]["process"].clone();
+    kill(keeper);
+    let keeper = keep(&case, "one");
+    run(&case, &["jobs", "wait", &id]).expect_success();
+    let job = show(&case, &id);
+    assert_eq!(job["attempts"].as_array().map(Vec::len), Some(1), "{job}");
+    assert_eq!(job["attempts"][0]["process"], process);
+    assert_eq!(hash(&case.local("out")), hash(&case.local("in")));
+    kill(keeper);
+}
+
+#[test]
+fn a_job_goes_on_after_the_host_went_down() {
+    let case = Case::new("a_job_goes_on_after_the_host_went_down");
+    write_random(&case.local("in"), 4 << 20, &mut case.random());
+    let keeper = keep(&case, "one");
+    let id = submit(&case, &["cp", "--rate", "8Mbit", "in", "out"]);
+    case.wait_for("it runs", || show(&case, &id)["attempts"][0]["process"].is_i64());
+    let job = show(&case, &id);
+    kill(keeper);
+    kill_attempt(&job);
+    let keeper = keep(&case, "another");
+    run(&case, &["jobs", "wait", &id]).expect_success();
+    let job = show(&case, &id);
+    assert_eq!(job["standing"]["failures"], 0, "{job}");
+    assert_eq!(hash(&case.local("out")), hash(&case.local("in")));
+    kill(keeper);
+}
+
+#[test]
+fn a_submission_is_checked_and_its_key_is_one_job() {
+    let case = Case::new("a_submission_is_checked_and_its_key_is_one_job");
+    std::fs::write(case.local("in"), "x").expect("own directory");
+    for (words, why) in [
+        (&["cp", "--bogus", "in", "out"][..], "--bogus"),
+        (&["cp", "in"], "needs a source and a destination"),
+        (&["serve", "--root", "x"], "--authorized-keys"),
+        (&["cp", "-", "nowhere:out"], "no standard input"),
+        (&["--between", "20-06", "cp", "in", "out"], "20:00-06:00"),
+        (&["--priority", "11", "cp", "in", "out"], "priority"),
+        (&["--notify", "/no/such", "cp", "in", "out"], "no program"),
+    ] {
+        let refused = run(&case, &[&["submit"], words].concat()).expect_code(1);
+        assert!(refused.stderr.contains(why), "{words:?}: {}", refused.stderr);
+    }
+    // Nothing was taken, so no keeper was needed.
+    assert!(!case.path("home/fobs/jobs.socket").exists());
+    let keeper = keep(&case, "one");
+    let first = submit(&case, &["--key", "k", "cp", "in", "out"]);
+    assert_eq!(submit(&case, &["--key", "k", "cp", "in", "out"]), first);
+    let other = run(&case, &["submit", "--key", "k", "cp", "in", "elsewhere"]).expect_code(1);
+    assert!(other.stderr.contains("stands for job"), "{}", other.stderr);
+    let after = run(&case, &["submit", "--after", "77", "cp", "in", "out"]).expect_code(3);
+    assert!(after.stderr.contains("no job 77"), "{}", after.stderr);
+    run(&case, &["jobs", "wait", &first]).expect_success();
+    let failing = submit(&case, &["cp", "not-there", "out"]);
+    run(&case, &["jobs", "wait", &failing]).expect_code(3);
+    kill(keeper);
+}
+
+#[test]
+fn a_job_is_paused_resumed_and_cancelled() {
+    let case = Case::new("a_job_is_paused_resumed_and_cancelled");
+    write_random(&case.local("in"), 8 << 20, &mut case.random());
+    let keeper = keep(&case, "one");
+    let id = submit(&case, &["cp", "--rate", "8Mbit", "in", "out"]);
+    case.wait_for("it runs", || phase(&show(&case, &id)) == "running");
+    run(&case, &["jobs", "pause", &id]).expect_success();
+    case.wait_for("it rests", || phase(&show(&case, &id)) == "paused");
+    kill(keeper);
+    let keeper = keep(&case, "another");
+    assert_eq!(phase(&show(&case, &id)), "paused", "a pause outlives keeper and host");
+    run(&case, &["jobs", "resume", &id]).expect_success();
+    case.wait_for("it runs", || phase(&show(&case, &id)) == "running");
+    run(&case, &["jobs", "cancel", &id]).expect_success();
+    run(&case, &["jobs", "wait", &id]).expect_code(20);
+    let listed = run(&case, &["jobs"]).expect_success();
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    assert!(listed.contains("cancelled"), "{listed}");
+    kill(keeper);
+}
+
+#[test]
+fn a_keeper_is_started_on_demand() {
+    let case = Case::new("a_keeper_is_started_on_demand");
+    std::fs::write(case.local("in"), "x").expect("own directory");
+    let none = run(&case, &["jobs"]).expect_success();
+    assert!(none.stderr.contains("there are no jobs"), "{}", none.stderr);
+    let id = submit(&case, &["cp", "in", "out"]);
+    run(&case, &["jobs", "wait", &id]).expect_success();
+    assert_eq!(std::fs::read(case.local("out")).expect("copied"), b"x");
+    let state: PathBuf = case.path("home/.local/state/fobs/jobs");
+    let note = std::fs::read_to_string(state.join("jobs.lock")).expect("held");
+    let keeper = note.split_whitespace().nth(1).and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    let second = run(&case, &["jobs", "serve"]).expect_code(1);
+    assert!(second.stderr.contains("another keeper"), "{}", second.stderr);
+    kill_process(keeper.expect("its number"), Signal::TERM).expect("ours");
+}
+
+#[test]
+fn another_users_jobs_are_not_shown() {
+    if !needs::given("another_users_jobs_are_not_shown") {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let case = Case::new("another_users_jobs_are_not_shown");
+    let keeper = keep(&case, "one");
+    let socket = case.path("home/fobs/jobs.socket");
+    let ask = "import os,socket,sys\nos.setuid(65534)\ns=socket.socket(socket.AF_UNIX)\ntry:\n s.connect(sys.argv[1])\n\
+               except PermissionError:\n print('closed'); sys.exit()\ns.sendall(b'GET /v1/jobs HTTP/1.1\\r\\nHost: \
+               jobs\\r\\nConnection: close\\r\\n\\r\\n')\nprint(s.makefile().read())";
+    let asked = |case: &Case| {
+        let said = case.run(case.command(Side::Client, "python3").args(["-c", ask]).arg(&socket));
+        String::from_utf8(said.expect_success().stdout).expect("text")
+    };
+    assert_eq!(asked(&case).trim(), "closed");
+    // Also where a mistake has opened the way to it.
+    case.open_to_every_user();
+    for opened in [case.path("home"), case.path("home/fobs")] {
+        std::fs::set_permissions(opened, PermissionsExt::from_mode(0o755)).expect("own");
+    }
+    std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o666)).expect("own");
+    let said = asked(&case);
+    assert!(said.starts_with("HTTP/1.1 403") && said.contains("another user's"), "{said}");
+    kill(keeper);
+}

@@ -1,0 +1,187 @@
+//! One attempt: a process group that runs the job's command, and the thread that watches it.
+
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::Mode;
+use rustix::process::{Signal, umask};
+
+use super::output::{Files, Tail};
+use super::process::{Identity, MARK, wait};
+use super::reading::{Figures, Reading};
+use crate::job::{Ending, Spec};
+
+/// How often figures are read and orders looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long an attempt may take to end after SIGINT: `fobs` removes its own leftovers meanwhile.
+const STOP_PATIENCE: Duration = Duration::from_secs(20);
+/// The keeper's own umask: what it makes is its user's alone.
+const OWN_UMASK: u32 = 0o077;
+
+/// What the keeper shares with the thread that watches an attempt.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    figures: Figures,
+    lines: Vec<String>,
+    is_to_stop: bool,
+}
+
+impl Live {
+    pub(super) fn figures(&self) -> Figures {
+        self.seen().figures.clone()
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.seen().lines.clone()
+    }
+
+    /// Has the watching thread end the attempt.
+    pub(super) fn stop(&self) {
+        self.seen().is_to_stop = true;
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An attempt that is over.
+#[derive(Debug)]
+pub(super) struct Over {
+    /// How; none where nothing says how.
+    pub ending: Option<Ending>,
+    pub lines: Vec<String>,
+    pub figures: Figures,
+}
+
+/// The process of an attempt.
+#[derive(Debug)]
+pub(super) enum Process {
+    /// Of this keeper.
+    Own(Child),
+    /// Of one before it.
+    Adopted,
+}
+
+/// Starts the command of a job with `--json`, in a process group of its own.
+///
+/// # Errors
+/// Where the program cannot be started, or its directory is not there.
+pub(super) fn start(program: &Path, spec: &Spec, mark: &str, files: &Files) -> io::Result<Child> {
+    let (out, err) = files.create()?;
+    let mut command = Command::new(program);
+    let mut words = spec.words.iter();
+    command.args(words.next().map(|word| word.as_os_str())).arg("--json");
+    command.args(words.map(|word| word.as_os_str()));
+    command.env_clear().env(MARK, mark);
+    command.envs(spec.environment.iter().map(|(name, word)| (name, word.as_os_str())));
+    command.current_dir(spec.directory.as_os_str());
+    command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    // The umask is the process's: nothing else makes files at this moment but with a mode of its own.
+    umask(Mode::from_raw_mode(spec.umask));
+    let child = command.spawn();
+    umask(Mode::from_raw_mode(OWN_UMASK));
+    child
+}
+
+/// Watches an attempt until it is over, in a thread of its own, which then calls `over`.
+///
+/// # Errors
+/// Where no thread can be started.
+pub(super) fn watch(
+    mut process: Process,
+    identity: Identity,
+    files: Files,
+    live: Arc<Live>,
+    over: impl FnOnce(Over) + Send + 'static,
+) -> io::Result<()> {
+    let run = move || {
+        let (mut out, mut reading) = (Tail::new(&files.out), Reading::default());
+        let descriptor = identity.descriptor();
+        let mut stop = Stop::NotYet;
+        let code = loop {
+            // The end is looked at first, so that what was written before it is read after.
+            let ended = process.ended(&identity);
+            out.read(&mut |line| reading.line(line));
+            if let Some(code) = ended {
+                break code;
+            }
+            let is_to_stop = {
+                let mut seen = live.seen();
+                seen.figures = reading.figures.clone();
+                seen.lines = reading.lines();
+                seen.is_to_stop
+            };
+            if is_to_stop {
+                stop.go_on(&identity);
+            }
+            wait(descriptor.as_ref(), LOOK_EVERY);
+        };
+        Tail::new(&files.err).read(&mut |line| reading.complaint(line));
+        over(Over { ending: reading.ending(code), lines: reading.lines(), figures: reading.figures });
+    };
+    thread::Builder::new().name("job".to_owned()).spawn(run).map(|_| ())
+}
+
+/// What the files of an attempt say whose process is gone.
+pub(super) fn read_over(files: &Files) -> Over {
+    let mut reading = Reading::default();
+    Tail::new(&files.out).read(&mut |line| reading.line(line));
+    Tail::new(&files.err).read(&mut |line| reading.complaint(line));
+    Over { ending: reading.ending(None), lines: reading.lines(), figures: reading.figures }
+}
+
+/// How far the end of an attempt is.
+enum Stop {
+    NotYet,
+    Asked(Instant),
+    Forced,
+}
+
+impl Stop {
+    fn go_on(&mut self, identity: &Identity) {
+        match self {
+            Stop::NotYet => {
+                identity.signal(Signal::INT);
+                *self = Stop::Asked(Instant::now());
+            }
+            Stop::Asked(since) if since.elapsed() > STOP_PATIENCE => {
+                identity.signal(Signal::KILL);
+                *self = Stop::Forced;
+            }
+            Stop::Asked(_) | Stop::Forced => {}
+        }
+    }
+}
+
+impl Process {
+    /// The exit code where it has ended, and what it has started with it: none within where nothing says it.
+    fn ended(&mut self, identity: &Identity) -> Option<Option<i32>> {
+        if identity.runs(&identity.boot) {
+            return None;
+        }
+        match self {
+            Process::Own(child) => {
+                // Not reaped yet, so that the number of its group is still its own.
+                identity.signal(Signal::TERM);
+                match child.wait() {
+                    Ok(status) if status.signal().is_some() => Some(None),
+                    Ok(status) => Some(status.code()),
+                    Err(_) => Some(None),
+                }
+            }
+            // Its number may be another process's by now: what it has started ends with its pipes.
+            Process::Adopted => Some(None),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The keeper: starts the attempts of jobs, watches them, and writes down what becomes of them.
+//!
+//! It starts the installed program as a child, in a process group of its own: a job runs what a person would
+//! type, goes on by itself where it was interrupted, and a transfer that crashes takes nothing with it. When
+//! the keeper ends, its attempts go on; the next one finds and adopts them.
+
+mod attempt;
+mod core;
+mod notify;
+mod orders;
+mod output;
+mod process;
+mod reading;
+mod recover;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use jiff::Zoned;
+use tokio::sync::watch;
+
+use crate::schedule::Moment;
+use crate::store::{Store, StoreError};
+use core::Core;
+
+pub use orders::{Change, JobView, OrderError};
+pub use reading::Figures;
+
+/// Longest time between two looks at the clock: it may have been set.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// How a keeper works.
+#[derive(Debug, Clone)]
+pub struct KeeperConfig {
+    /// The directory of its state.
+    pub directory: PathBuf,
+    /// The program that runs jobs: `fobs`.
+    pub program: PathBuf,
+    /// What names this start of the host, instead of the kernel's own; for tests.
+    pub boot: Option<String>,
+    /// It ends when there was nothing to do for this time; never if none.
+    pub idle: Option<Duration>,
+}
+
+/// A keeper.
+#[derive(Debug, Clone)]
+pub struct Keeper(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    core: Mutex<Core>,
+    wake: Condvar,
+    ends: AtomicBool,
+    /// Counts changes, for those who wait for one.
+    changes: watch::Sender<u64>,
+    idle: Option<Duration>,
+}
+
+impl Keeper {
+    /// Opens the state, and takes up what an earlier keeper has left. With what a user should know of it.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub fn open(config: KeeperConfig) -> Result<(Keeper, Vec<String>), StoreError> {
+        let (store, said) = Store::open(&config.directory)?;
+        let idle = config.idle;
+        let core = Core::new(config, store)?;
+        let shared = Shared {
+            core: Mutex::new(core),
+            wake: Condvar::new(),
+            ends: AtomicBool::new(false),
+            changes: watch::Sender::new(0),
+            idle,
+        };
+        let keeper = Keeper(Arc::new(shared));
+        let mut said: Vec<String> = said.into_iter().collect();
+        said.extend(keeper.core().recover(&keeper)?);
+        Ok((keeper, said))
+    }
+
+    /// Works until [`Keeper::end`], or until it was idle for as long as it was told.
+    pub fn run(&self) {
+        let mut idle_since = Instant::now();
+        while !self.0.ends.load(Ordering::Acquire) {
+            let mut core = self.core();
+            let next = core.work(self);
+            if !core.is_idle() {
+                idle_since = Instant::now();
+            }
+            if self.0.idle.is_some_and(|idle| idle_since.elapsed() >= idle) {
+                self.0.ends.store(true, Ordering::Release);
+            } else {
+                let time = self.0.idle.map_or(next, |idle| next.min(idle));
+                drop(self.0.wake.wait_timeout(core, time).unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+        self.changed();
+    }
+
+    /// Ends [`Keeper::run`]. Attempts go on; the next keeper adopts them.
+    pub fn end(&self) {
+        self.0.ends.store(true, Ordering::Release);
+        self.nudge();
+        self.changed();
+    }
+
+    /// Whether it has ended or is about to.
+    pub fn has_ended(&self) -> bool {
+        self.0.ends.load(Ordering::Acquire)
+    }
+
+    /// Counts changes of jobs: for those who wait for one.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    /// There is something to do.
+    fn nudge(&self) {
+        // Taken, so that a keeper between its look and its sleep is not missed.
+        drop(self.core());
+        self.0.wake.notify_all();
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.0.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn now() -> Moment {
+    let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let time = Zoned::now().time();
+    let day_second = (i32::from(time.hour()) * 60 + i32::from(time.minute())) * 60 + i32::from(time.second());
+    Moment { ms: u64::try_from(ms).unwrap_or(u64::MAX), day_second: day_second.unsigned_abs() }
+}
