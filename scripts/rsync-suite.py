@@ -60,7 +60,6 @@ EXPECTED = {
     INSIDE: "compress-options fuzzy fuzzy-basis misc-coverage partial-protected-regular-retry-linux "
     "source-change-size-continues",
     "there are no batch files": "operator-path-write-batch",
-    "with -ii and --info=skip a newer file at the destination has its line of -i": "exclude exclude-lsh",
     "a filter file of a directory has no merge rule, and names no file elsewhere": "filter-merge-content-echo "
     "filter-merge-recursion",
     "--append verifies what is there": "append",

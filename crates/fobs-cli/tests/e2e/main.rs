@@ -57,6 +57,7 @@ mod sync;
 mod sync_attributes;
 mod sync_codes;
 mod sync_deltas;
+mod sync_found;
 mod sync_hosts;
 mod sync_keeps;
 mod sync_known;
