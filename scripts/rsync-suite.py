@@ -69,7 +69,6 @@ EXPECTED = {
     "no link of the destination is followed for --no-implied-dirs": "no-implied-dirs-symlink",
     "-R ./PATH leaves the destination directory itself": "relative",
     "a file with a further name at the destination is made anew where its time differs": "itemize",
-    "a link that --safe-links leaves out is not named": "safe-links-absolute-intree",
     "what is appended to a file during the copy comes with the next one": "growing-file",
 }
 # Its exit codes.

@@ -329,7 +329,9 @@ impl Lines {
             text += &last_lines(summary, &state.counts, human, run);
         }
         self.print(state, text.as_bytes());
-        if let Some(log) = &self.log {
+        if let Some(log) = self.log.as_ref().filter(|_| stats > 0) {
+            text.lines().filter(|line| !line.is_empty()).for_each(|line| log.line(line.as_bytes()));
+        } else if let Some(log) = &self.log {
             let (sent, received) = moved(summary, run);
             let size = state.counts.total_size;
             log.line(format!("sent {sent} bytes  received {received} bytes  total size {size}").as_bytes());
@@ -397,13 +399,20 @@ impl EventSink for Lines {
             }
             Event::Deleted { path, directory } => self.deleted(&path, directory),
             Event::DestinationMade(made) => {
-                self.state().first = self.wording.making.iter().flat_map(|of| of.lines(made)).collect();
+                let lines: Vec<u8> = self.wording.making.iter().flat_map(|of| of.lines(made)).collect();
+                let logged = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+                self.log.iter().for_each(|log| logged.clone().for_each(|line| log.line(line)));
+                self.state().first = lines;
             }
             Event::NotEmpty { path } => {
                 let name = shown(&self.here(&path), self.letters);
                 let text = [b"cannot delete non-empty directory: ", &name[..]].concat();
                 self.log.iter().for_each(|log| log.line(&text));
                 self.put(&mut self.state(), &path, true, true, &text);
+            }
+            Event::SourceRemoved { path } if self.wording.removals => {
+                let text = [b"sender removed ", &shown(&self.here(&path), self.letters)[..]].concat();
+                self.put(&mut self.state(), &path, false, false, &text);
             }
             Event::FileDone(file) => self.file_done(&file),
             Event::Progress(progress) => self.progress(&progress),
@@ -435,7 +444,7 @@ impl Reporter for Lines {
         }
         match outcome {
             Ok(summary) => self.last(&mut state, summary),
-            Err(error) if error.kind == ErrorKind::NoSource && self.wording.header.is_some() => {
+            Err(error) if error.kind == ErrorKind::NoSource => {
                 self.last(&mut state, &Summary::default());
                 self.log.iter().for_each(|log| log.line(error.message.as_bytes()));
             }

@@ -33,6 +33,8 @@ pub struct Wording {
     pub leaves_out: bool,
     /// Likewise of links that lead out of the tree.
     pub unsafe_links: bool,
+    /// Sources that are removed are said.
+    pub removals: bool,
     /// Least size of files.
     pub size_min: Option<u64>,
     /// The second letters of `-i` of what is left out with a line that says so.
@@ -101,6 +103,7 @@ impl Wording {
             deletions: level("del") > 0,
             leaves_out: level("skip") > 0,
             unsafe_links: given.choices.rules.safe_links && level("symsafe") > 0,
+            removals: level("remove") > 0,
             size_min: given.choices.rules.size_min,
             left_out: if level("nonreg") > 0 { left_out(args) } else { Vec::new() },
             quiet: said.quiet,
@@ -275,8 +278,13 @@ pub fn is_push(args: &SyncArgs) -> bool {
 /// The first line of rsync's: whether its list grows while it transfers.
 fn header(args: &SyncArgs, run: Run) -> &'static str {
     let given = &args.chosen.sync;
-    let grows = given.recursion != Recursion::Off
-        && !(given.delete_before || given.delete_after || given.choices.prune_empty || given.whole_list);
+    let is_recursive = match given.recursion {
+        Recursion::Off => false,
+        Recursion::Implied => given.files_from.is_none(),
+        Recursion::On => true,
+    };
+    let waits = given.delete_before || given.delete_after || given.choices.prune_empty || given.delay_updates;
+    let grows = is_recursive && !waits && !given.whole_list;
     match (grows, run.is_push) {
         (true, true) => "sending incremental file list",
         (true, false) => "receiving incremental file list",

@@ -16,6 +16,7 @@ mod process;
 mod remote;
 mod sshd;
 mod sync_rows;
+mod sync_said;
 mod sync_trees;
 mod sync_words;
 mod sync_xattrs;

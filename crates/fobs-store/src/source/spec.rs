@@ -138,6 +138,8 @@ impl SourceSpec {
         let (mut first_kind, mut all_missing) = (ErrorKind::NoSource, true);
         let follows_all = self.preserve.follow == Follow::All;
         let links = match &self.sync {
+            Some(_) if self.preserve.follow == Follow::Directories => NamedLinks::ButDirectories,
+            Some(_) if self.preserve.follow == Follow::LeadingOut => NamedLinks::ButLeadingOut,
             Some(_) if !follows_all => NamedLinks::Themselves,
             _ => NamedLinks::Followed,
         };
