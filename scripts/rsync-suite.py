@@ -60,7 +60,6 @@ EXPECTED = {
     INSIDE: "compress-options fuzzy fuzzy-basis misc-coverage partial-protected-regular-retry-linux "
     "source-change-size-continues",
     "there are no batch files": "operator-path-write-batch",
-    "with -ii and --info=skip a newer file at the destination has its line of -i": "exclude exclude-lsh",
     "a filter file of a directory has no merge rule, and names no file elsewhere": "filter-merge-content-echo "
     "filter-merge-recursion",
     "--append verifies what is there": "append",
@@ -70,7 +69,6 @@ EXPECTED = {
     "no link of the destination is followed for --no-implied-dirs": "no-implied-dirs-symlink",
     "-R ./PATH leaves the destination directory itself": "relative",
     "a file with a further name at the destination is made anew where its time differs": "itemize",
-    "a link that --safe-links leaves out is not named": "safe-links-absolute-intree",
     "what is appended to a file during the copy comes with the next one": "growing-file",
 }
 # Its exit codes.

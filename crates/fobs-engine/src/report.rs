@@ -221,6 +221,11 @@ impl Reporter {
                 self.with(|state| state.deletions += 1);
                 self.events.event(Event::Deleted { path, directory: is_directory });
             }
+            Deleted::Kept(path) => {
+                // As above.
+                let _ = self.peer.send(&Message::NotEmpty { path: Bytes(path.clone()) });
+                self.events.event(Event::NotEmpty { path });
+            }
             Deleted::Failed(error) => self.failed_here(error),
             Deleted::Limited(count) => {
                 // As above.
@@ -269,6 +274,12 @@ impl Reporter {
         path.truncate(PEER_PATH_MAX);
         self.with(|state| state.deletions += 1);
         self.events.event(Event::Deleted { path, directory });
+    }
+
+    /// A directory at the peer's end keeps what is in it.
+    pub(super) fn not_empty_there(&self, mut path: Vec<u8>) {
+        path.truncate(PEER_PATH_MAX);
+        self.events.event(Event::NotEmpty { path });
     }
 
     /// More file bytes are verified.

@@ -406,6 +406,7 @@ impl Sending {
             ControlEvent::Message(Message::Deleted { path, directory }) => {
                 self.reporter.deleted_there(path.0, directory);
             }
+            ControlEvent::Message(Message::NotEmpty { path }) => self.reporter.not_empty_there(path.0),
             ControlEvent::Message(Message::DeletionsLeft { count }) => self.reporter.deletions_left(count),
             ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::ReceiverSample(sample)) => {

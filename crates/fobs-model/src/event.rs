@@ -53,6 +53,13 @@ pub enum Event {
         /// Whether it is a directory.
         directory: bool,
     },
+    /// A sync would have deleted a directory, or put something else in its place, and it keeps what is in it.
+    NotEmpty {
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+    },
+    /// Directories were made for the destination of a sync, or would have been.
+    DestinationMade(DirectoriesMade),
     /// `--remove-source-files` has removed a file or link at this end, whose receiver has it.
     SourceRemoved {
         /// Path within the transfer, raw bytes.
@@ -64,6 +71,16 @@ pub enum Event {
     Measured(Box<Measured>),
     /// One line for a person: a key pinned on first use, a deadline that cannot be met, a server's log.
     Notice(String),
+}
+
+/// Directories that were made for a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DirectoriesMade {
+    /// How many: those above it, and itself.
+    pub count: u32,
+    /// Whether the destination itself is among them, and not only what lies above it.
+    pub itself: bool,
 }
 
 /// What an entry of a sync is at its source.
@@ -79,8 +96,27 @@ pub struct EntryFacts {
     pub owner: Option<u32>,
     /// Number of its group, where that is kept.
     pub group: Option<u32>,
-    /// Whether the destination has it as it is.
+    /// Whether the destination has it as it is, or nothing comes of it for another reason.
     pub unchanged: bool,
+    /// The rule of the sync by which it is left out, if one is known to.
+    pub left_out: Option<LeftOut>,
+}
+
+/// Why a sync leaves an entry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It lies in something that is left out, or nothing is said of it.
+    Silently,
+    /// It is not at the destination (`--existing`).
+    Absent,
+    /// It is at the destination (`--ignore-existing`).
+    Exists,
+    /// Its size (`--max-size`, `--min-size`).
+    BySize,
+    /// What the destination has is newer (`--update`).
+    Newer,
+    /// It is a link that leads out of the tree (`--safe-links`).
+    Unsafe,
 }
 
 /// A file that was read to its end, or stored.

@@ -168,6 +168,11 @@ pub enum Message {
         /// Whether it was a directory.
         directory: bool,
     },
+    /// Receiver: a directory that it would have deleted stays, because something in it does.
+    NotEmpty {
+        /// Path within the transfer.
+        path: Bytes,
+    },
     /// Receiver: it left some that it would have deleted, because the limit of deletions was reached.
     DeletionsLeft {
         /// How many.

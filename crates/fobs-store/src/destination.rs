@@ -15,6 +15,7 @@ use super::source::SourceShape;
 use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
+use fobs_model::event::DirectoriesMade;
 use fobs_model::name::ours::is_journal;
 use fobs_model::name::{Component, ComponentBuf};
 
@@ -68,12 +69,18 @@ pub(super) struct Wanted<'a> {
     pub(super) special: SpecialThere,
 }
 
-/// Resolves the destination and checks, as far as possible now, that it can be written.
-pub(super) fn resolve(wanted: &Wanted<'_>) -> Result<Place> {
+/// Resolves the destination and checks, as far as possible now, that it can be written; says which
+/// directories were made for it.
+pub(super) fn resolve(wanted: &Wanted<'_>) -> Result<(Place, DirectoriesMade)> {
     let Wanted { base, destination, .. } = *wanted;
-    if wanted.above == Above::Made {
-        make_above(base, destination)?;
-    }
+    let above = if wanted.above == Above::Made { make_above(base, destination)? } else { 0 };
+    let place = resolved(wanted)?;
+    let itself = matches!(place, Place::Made(_));
+    Ok((place, DirectoriesMade { count: above + u32::from(itself), itself }))
+}
+
+fn resolved(wanted: &Wanted<'_>) -> Result<Place> {
+    let Wanted { base, destination, .. } = *wanted;
     let place = match base.open_place(destination, OFlags::PATH) {
         Ok(existing) => existing_place(wanted, wanted.names, existing)?,
         Err(Errno::NOENT) => new_place(wanted)?,
@@ -89,12 +96,34 @@ pub(super) fn resolve(wanted: &Wanted<'_>) -> Result<Place> {
     }
 }
 
-/// Makes the directories above a destination that do not exist, with modes by the umask, as mkdir -p.
-pub(super) fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
+/// Which directories would be made for a destination that does not exist.
+pub(super) fn missing(wanted: &Wanted<'_>) -> DirectoriesMade {
+    let Wanted { base, destination, shape, .. } = *wanted;
+    let is_missing = |end: &usize| {
+        let path = &destination[..*end];
+        let is_name = !matches!(path::split(path).1, b"" | b"." | b"..");
+        is_name && base.open_place(path, OFlags::PATH).err() == Some(Errno::NOENT)
+    };
+    let parents = wanted.above == Above::Made;
+    let above = if parents { ends_above(destination).filter(is_missing).count() } else { 0 };
+    let itself = needs_directory(destination, shape);
+    DirectoriesMade { count: above as u32 + u32::from(itself), itself }
+}
+
+/// Where the paths of the directories above a destination end in it.
+fn ends_above(destination: &[u8]) -> impl Iterator<Item = usize> {
     let end = destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     let parent = path::split(&destination[..end]).0;
     let ends = (0..parent.len()).filter(|&at| at > 0 && parent[at] == b'/' && parent[at - 1] != b'/');
-    for end in ends.chain([parent.len()]) {
+    ends.chain([parent.len()])
+}
+
+/// Makes the directories above a destination that do not exist, with modes by the umask, as mkdir -p; returns
+/// how many these were.
+pub(super) fn make_above(base: &Base, destination: &[u8]) -> Result<u32> {
+    let parent = &destination[..ends_above(destination).last().unwrap_or(0)];
+    let mut count = 0;
+    for end in ends_above(destination) {
         let (above, name) = path::split(&parent[..end]);
         if matches!(name, b"" | b"." | b"..") {
             continue;
@@ -105,11 +134,12 @@ pub(super) fn make_above(base: &Base, destination: &[u8]) -> Result<()> {
         let name = in_transfer(name).map_err(|errno| refused(destination, errno))?;
         let name = Component::new(&name).map_err(|bad| refused(destination, bad.into()))?;
         match at::make_directory(&directory, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(()) => count += 1,
+            Err(Errno::EXIST) => {}
             Err(errno) => return Err(refused(destination, errno).ends_sync(SyncEnd::FileIo)),
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 /// The place of a destination that nothing is written to; `None` if it does not exist.

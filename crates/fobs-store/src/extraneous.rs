@@ -72,6 +72,8 @@ pub struct Extraneous {
     /// Bytes of the paths of `found`; and what it and `changed` take.
     found_bytes: usize,
     found_kept: Charge,
+    /// Directories that stay because something in them does; in the room of `found`.
+    staying: Vec<Vec<u8>>,
     /// Those of them that were reported and may still be in memory.
     reported_bytes: usize,
     budget: MemoryBudget,
@@ -136,6 +138,8 @@ pub struct Found {
 pub enum Deleted {
     /// It is gone, or would be.
     Gone(Found),
+    /// This directory stays, because something in it does.
+    Kept(Vec<u8>),
     /// It is still there, and why.
     Failed(FileError),
     /// So many more are still there: the limit of deletions was reached.
@@ -179,6 +183,7 @@ impl Extraneous {
             found: Vec::new(),
             found_bytes: 0,
             found_kept: budget.charge(Keeps::Deletions),
+            staying: Vec::new(),
             reported_bytes: 0,
             budget: budget.clone(),
             forgotten: 0,

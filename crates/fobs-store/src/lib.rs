@@ -116,8 +116,8 @@ pub use seal::{open_chunk, seal};
 pub use select::{filter_of, xattr_rules};
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub use source::{
-    EarlierFiles, FilledChunk, Known, More, Part, Patch, PipeInput, Removal, Source, SourceShape, SourceSpec,
-    StartOverReason, changed, stretch_len,
+    EarlierFiles, FilledChunk, Known, More, NoneThere, Part, Patch, PipeInput, Removal, Source, SourceShape,
+    SourceSpec, StartOverReason, changed, stretch_len,
 };
 pub use stretch::{ReadStretch, Stretch};
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};

@@ -27,7 +27,7 @@ use super::view::View;
 pub(crate) use access::Durability;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::event::{FileError, OtherEntries};
+use fobs_model::event::{DirectoriesMade, FileError, OtherEntries};
 use fobs_model::name::Component;
 use fobs_model::options::Terms;
 
@@ -88,6 +88,7 @@ pub struct Sink {
     naming: Naming,
     /// For the user.
     notices: Vec<String>,
+    made: DirectoriesMade,
     /// What the survey offers of what is there, where it does.
     offers: Option<Offers>,
 }
@@ -155,9 +156,7 @@ impl Sink {
             }
         }
         let may_repeat = spec.may_repeat();
-        let place = resolve(&spec.wanted());
-        let place = place.map_err(|error| unseen(&spec, error))?;
-        let is_made = matches!(place, Place::Made(_));
+        let (place, made) = resolve(&spec.wanted()).map_err(|error| unseen(&spec, error))?;
         let (directory, name) = match place {
             Place::Into(directory) | Place::Made(directory) => (Arc::new(directory), None),
             Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),
@@ -173,7 +172,7 @@ impl Sink {
         let (journal, alone) = open_journal(&spec, &directory, name.as_deref(), &mut notices)?;
         let naming = Naming::new(&spec.destination, name.is_some());
         let mut tree = Tree::new(directory, name, applier, spec.fsync, (journal, alone)).under(spec.terms);
-        tree.begin_from(before, is_made);
+        tree.begin_from(before, made.itself);
         tree.keeps_backups_in(aside);
         tree.writes_in(elsewhere);
         tree.keeps_partials_in(partials);
@@ -181,7 +180,7 @@ impl Sink {
             tree.keep_first_names(&spec.budget);
         }
         let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve, &spec.budget).with(bases);
-        (sink.naming, sink.notices) = (naming, notices);
+        (sink.naming, sink.notices, sink.made) = (naming, notices, made);
         sink.may_repeat = may_repeat;
         sink.terms = spec.terms;
         Ok(sink)
@@ -212,6 +211,7 @@ impl Sink {
             others: OtherEntries::default(),
             naming: Naming::default(),
             notices: Vec::new(),
+            made: DirectoriesMade::default(),
             offers: None,
         }
     }

@@ -26,7 +26,9 @@ pub use self::range::{Part, changed};
 use self::reading::stream_meta;
 pub use self::removal::Removal;
 use self::spec::Usable;
-pub use self::spec::{FilledChunk, Known, Patch, SourceShape, SourceSpec, StartOverReason, StartedOver};
+pub use self::spec::{
+    FilledChunk, Known, NoneThere, Patch, SourceShape, SourceSpec, StartOverReason, StartedOver,
+};
 use super::Item;
 use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
 use super::chunk::{CHUNK_DATA_MAX, Encoding, Form, Layout, RECORDS_MAX, chunk_room, digest};
@@ -164,11 +166,16 @@ impl Source {
 
     /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
     /// be used.
-    pub fn open(mut spec: SourceSpec) -> Result<Source> {
+    pub fn open(spec: SourceSpec) -> Result<Source> {
+        Source::open_if_any(spec, NoneThere::Refused)
+    }
+
+    /// Likewise, where a sync may find none of its sources.
+    pub fn open_if_any(mut spec: SourceSpec, if_none: NoneThere) -> Result<Source> {
         let (shape, count) = (shape_of(&spec.paths), spec.paths.len());
         let mut kept = spec.budget.charge(Keeps::Sources);
         kept.grow(spec.paths.iter().map(|path| SOURCE_COST + 4 * path.len()).sum())?;
-        let Usable { named: usable, missing, directories, mut failures } = spec.usable_sources()?;
+        let Usable { named: usable, missing, directories, mut failures } = spec.usable_sources(if_none)?;
         // A directory of a sync lands in the destination, whether that exists or not. One that is not entered
         // is all that comes, and gets the destination's name as a file does.
         let lands = |sync: &Arc<SyncOptions>| sync.directories == Enter::All || sync.names.is_some();

@@ -29,7 +29,7 @@ use super::at;
 use super::at::open_beneath;
 use super::attributes::{Applier, Attributes, Made, ModeNow, Modes, Unkept, Unset, open_handle};
 use super::backups::{Aside, Backups};
-use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
+use super::beneath::{HOLD_DIRECTORY, Links, meta, open_self, sentence};
 use super::clearance::Clearance;
 use super::dirlinks::Dirlinks;
 use super::held::{Inode, Movable};
@@ -140,6 +140,8 @@ pub(super) struct Tree {
     top_meta: Option<Meta>,
     /// The top directory before the journal was made in it, and whether it was made for this transfer.
     before: Option<Meta>,
+    /// The top directory once the journal was.
+    opened: Option<Meta>,
     is_made: bool,
     /// Links that stand for directories.
     dirlinks: Option<Dirlinks>,
@@ -225,6 +227,7 @@ impl Tree {
             dirlinks: None,
             top_meta: None,
             before: None,
+            opened: None,
             is_made: false,
             terms: Terms::default(),
             first_names: FirstNames::default(),
@@ -241,6 +244,7 @@ impl Tree {
     /// Tells what the top directory was before the journal was made in it.
     pub(super) fn begin_from(&mut self, before: Option<Meta>, is_made: bool) {
         (self.before, self.is_made) = (before, is_made);
+        self.opened = fs::fstat(&self.top).ok().map(|stat| meta(&stat));
     }
 
     /// Stores as a sync does.
@@ -295,11 +299,6 @@ impl Tree {
     /// Hands out the journal, for the end.
     pub(super) fn take_journal(&mut self) -> Option<Journal> {
         self.journal.take()
-    }
-
-    /// The top directory and the time that it is to have once the journal is gone.
-    pub(super) fn end_of_top(&self) -> Option<(Arc<OwnedFd>, Meta)> {
-        self.top_meta.map(|meta| (Arc::clone(&self.top), meta))
     }
 
     /// What another thread may look at.

@@ -42,7 +42,9 @@ use named::NamedKind;
 use overlay::Overlay;
 
 pub(super) use super::select::Contents;
-pub(super) use entry::{CommonFacts, Entry, Kept, MaybeOrigin, Origin, Unopened, facts, opened, type_bits};
+pub(super) use entry::{
+    CommonFacts, Entry, Kept, MaybeOrigin, Origin, Stays, Unopened, facts, opened, type_bits,
+};
 pub(super) use followed::leads_out;
 pub(super) use following::Following;
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};

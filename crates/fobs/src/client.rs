@@ -35,7 +35,7 @@ use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
-use fobs_model::message::{Hello, Open, PARTS, PathRole, Reuse, STEER};
+use fobs_model::message::{Accept, Hello, Open, PARTS, PathRole, Reuse, STEER};
 use fobs_model::options::sync::SYNC2;
 use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
 use fobs_model::walls::Walls;
@@ -108,9 +108,7 @@ impl Client<'_> {
         let mut accept =
             accept.map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
-        if accept.withholds {
-            self.events.event(Event::Notice(WITHHELD.to_owned()));
-        }
+        self.tell_of_destination(&accept);
         let mut sending = sending_of(self.options);
         // What is beyond the server's limit would only wait for credit, and arrive in bursts.
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
@@ -158,6 +156,16 @@ impl Client<'_> {
         Ok((done, complete_at))
     }
 
+    /// What the answer to a push says of the destination.
+    fn tell_of_destination(&self, accept: &Accept) {
+        if accept.withholds {
+            self.events.event(Event::Notice(WITHHELD.to_owned()));
+        }
+        if let (Some(made), Some(_)) = (accept.made, &self.options.sync) {
+            self.events.event(Event::DestinationMade(made));
+        }
+    }
+
     fn pull(mut self, paths: Vec<Vec<u8>>, mut sink: Sink, course: &mut Course) -> Result<Done> {
         let knows_survey = self.knows_survey();
         let wants_survey = sink.history().is_some() || self.options.append_verify || self.options.delta;
@@ -188,6 +196,8 @@ impl Client<'_> {
             course.steering.is_in_vain();
         }
         self.started(cipher, cc, Some(walls_here()), course)?;
+        let made = sink.directories_made().filter(|_| self.options.sync.is_some());
+        made.into_iter().for_each(|made| self.events.event(Event::DestinationMade(made)));
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         sink.take_notices().into_iter().for_each(|notice| reporter.notice_here(notice));

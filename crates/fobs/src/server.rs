@@ -233,7 +233,8 @@ fn receive_push(
     };
     let limit_bps = policy.throttle.cap(None);
     let survey_follows = survey.is_some();
-    accept(&channel.writer, Accept { survey: survey_follows, limit_bps, withholds, ..answer })?;
+    let made = sink.directories_made().filter(|_| survey_follows);
+    accept(&channel.writer, Accept { survey: survey_follows, limit_bps, withholds, made, ..answer })?;
     link.clock = Clock::start();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     if stamps_are_ours {

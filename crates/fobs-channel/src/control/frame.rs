@@ -350,6 +350,7 @@ fn is_for_display(frame: &[u8]) -> bool {
 const FOR_DISPLAY: &[&str] = &[
     "notice",
     "deleted",
+    "not_empty",
     "deletions_left",
     "pulse",
     "standing",

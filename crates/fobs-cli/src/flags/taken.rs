@@ -11,6 +11,10 @@ type Row = Flag<Chosen>;
 const NO_SHELL: &str = "no shell on the other host reads a path";
 const LISTING: &str = "the listing always flows while files do";
 const BLAKE3: &str = "contents are compared by BLAKE3";
+/// Least limit of rsync's allocations, bytes: what its `--max-alloc` takes.
+const ALLOCATION_MIN: u64 = 1 << 20;
+/// Largest block of rsync's, bytes: what its `--block-size` takes.
+const BLOCK_SIZE_MAX: u64 = 1 << 17;
 const LEVEL: &str = "data is compressed as fast as the path carries it";
 
 /// Options that are taken.
@@ -40,7 +44,12 @@ pub const TAKEN: &[Row] = &[
         let whole = ["errors", "all", "client"];
         one_of(text, &["e", "a", "c", whole[0], whole[1], whole[2]])
     }),
-    read("max-alloc", "memory is bounded already", |_, text| size(text).map(drop)),
+    read("max-alloc", "memory is bounded already", |_, text| match size(text)? {
+        1..ALLOCATION_MIN => {
+            Err(format!("{text:?} is too small: rsync takes 0 for no limit, and 1M or more"))
+        }
+        _ => Ok(()),
+    }),
     read("checksum-choice", BLAKE3, |_, text| {
         let known = ["auto", "xxh128", "xxh3", "xxh64", "xxhash", "md5", "md4", "sha1", "none"];
         text.splitn(2, ',').try_for_each(|name| one_of(name, &known))
@@ -49,7 +58,10 @@ pub const TAKEN: &[Row] = &[
     read(
         "block-size",
         "content decides where pieces of a file end; their length follows from its size",
-        |_, text| size(text).map(drop),
+        |_, text| match size(text)? {
+            0..=BLOCK_SIZE_MAX => Ok(()),
+            _ => Err(format!("{text:?} is too large: rsync takes 128K at most")),
+        },
     )
     .on(&[SYNC.letter('B')]),
     read("compress-choice", "data is compressed with zstd", |it, text| {

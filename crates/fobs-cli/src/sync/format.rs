@@ -148,8 +148,8 @@ fn value(letter: u8, place: Place, human: u8, line: &Line<'_>, zone: &TimeZone) 
         b'n' => named(line.path, line.directory),
         b'L' => {
             // A link that is linked from an older tree leads where it did.
-            let is_name =
-                line.changes.starts_with('h') && line.changes.get(2..).is_some_and(|it| it.trim() != "");
+            let is_older_link = line.changes.trim_end() == "hL";
+            let is_name = line.changes.starts_with('h') && !is_older_link;
             let arrow: &[u8] = if is_name { b" => " } else { b" -> " };
             match line.target {
                 Some(target) => [arrow, target].concat(),

@@ -6,6 +6,7 @@ pub mod exit;
 mod figures;
 mod format;
 mod log;
+mod made;
 mod name_list;
 mod names;
 mod names_there;

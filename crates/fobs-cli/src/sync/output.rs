@@ -6,12 +6,12 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use fobs::NameCharsets;
 use fobs::event::{EntryFacts, Event, EventSink, FileDone, FileError, Outcome, Progress, Summary};
 use fobs::explain::Explanation;
+use fobs::{ErrorKind, NameCharsets};
 use jiff::tz::TimeZone;
 
-use super::figures::{Counts, big, last_lines, moved, statistics};
+use super::figures::{Counts, Run, big, last_lines, moved, statistics};
 use super::format::{Format, Line, Sum, listed};
 use super::log::Log;
 use super::names::{Letters, shown};
@@ -112,7 +112,7 @@ impl Lines {
 
     /// Prints, behind what comes first of all.
     fn print(&self, state: &mut Printed, text: &[u8]) {
-        let has_first = self.wording.header.is_some() && !state.has_begun;
+        let has_first = self.wording.header.is_some() && !state.has_begun || !state.first.is_empty();
         if self.wording.quiet || text.is_empty() && !has_first && state.columns == 0 {
             return;
         }
@@ -137,14 +137,12 @@ impl Lines {
             return;
         }
         state.counts.add(line.changes, &line.facts);
-        if let Some(destination) = self.wording.destination.as_ref().filter(|_| path.is_empty())
-            && line.changes.starts_with("cd")
-        {
-            state.first = [b"created directory ", &destination[..], b"\n"].concat();
-        }
         if line.changes.chars().nth(1).is_some_and(|letter| self.wording.left_out.contains(&letter)) {
             let text = [b"skipping non-regular file \"", line.path, b"\""].concat();
             return self.put(&mut state, path, false, false, &text);
+        }
+        if let Some(text) = self.wording.left_out_by(line).filter(|_| !self.wording.lists) {
+            return self.put(&mut state, path, line.directory, false, &text);
         }
         if !self.wording.shows(line) {
             return;
@@ -304,7 +302,8 @@ impl Lines {
 
     /// What comes at the end of a run.
     fn last(&self, state: &mut Printed, summary: &Summary) {
-        let Wording { human, run, stats, .. } = self.wording;
+        let Wording { human, run, stats, lists, .. } = self.wording;
+        let run = Run { is_dry: run.is_dry && !lists, ..run };
         if self.wording.progress > 1 {
             let rate = if summary.seconds > 0.0 { summary.bytes as f64 / summary.seconds } else { 0.0 };
             state.files = summary.files;
@@ -330,7 +329,9 @@ impl Lines {
             text += &last_lines(summary, &state.counts, human, run);
         }
         self.print(state, text.as_bytes());
-        if let Some(log) = &self.log {
+        if let Some(log) = self.log.as_ref().filter(|_| stats > 0) {
+            text.lines().filter(|line| !line.is_empty()).for_each(|line| log.line(line.as_bytes()));
+        } else if let Some(log) = &self.log {
             let (sent, received) = moved(summary, run);
             let size = state.counts.total_size;
             log.line(format!("sent {sent} bytes  received {received} bytes  total size {size}").as_bytes());
@@ -397,6 +398,22 @@ impl EventSink for Lines {
                 self.changed(&line, &logged, &path);
             }
             Event::Deleted { path, directory } => self.deleted(&path, directory),
+            Event::DestinationMade(made) => {
+                let lines: Vec<u8> = self.wording.making.iter().flat_map(|of| of.lines(made)).collect();
+                let logged = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+                self.log.iter().for_each(|log| logged.clone().for_each(|line| log.line(line)));
+                self.state().first = lines;
+            }
+            Event::NotEmpty { path } => {
+                let name = shown(&self.here(&path), self.letters);
+                let text = [b"cannot delete non-empty directory: ", &name[..]].concat();
+                self.log.iter().for_each(|log| log.line(&text));
+                self.put(&mut self.state(), &path, true, true, &text);
+            }
+            Event::SourceRemoved { path } if self.wording.removals => {
+                let text = [b"sender removed ", &shown(&self.here(&path), self.letters)[..]].concat();
+                self.put(&mut self.state(), &path, false, false, &text);
+            }
             Event::FileDone(file) => self.file_done(&file),
             Event::Progress(progress) => self.progress(&progress),
             Event::FileFailed(FileError { message, .. }) => {
@@ -427,6 +444,10 @@ impl Reporter for Lines {
         }
         match outcome {
             Ok(summary) => self.last(&mut state, summary),
+            Err(error) if error.kind == ErrorKind::NoSource => {
+                self.last(&mut state, &Summary::default());
+                self.log.iter().for_each(|log| log.line(error.message.as_bytes()));
+            }
             Err(error) => self.log.iter().for_each(|log| log.line(error.message.as_bytes())),
         }
         why.into_iter().for_each(|why| crate::output::explain(why, outcome));

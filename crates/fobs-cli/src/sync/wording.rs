@@ -4,11 +4,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use fobs::SymbolicLinks;
+use fobs::event::LeftOut;
 use fobs::options::Location;
 use fobs::options::sync::Report;
 
 use super::figures::{Human, Run};
 use super::format::{Format, Line};
+use super::made::Making;
 use crate::args::sync::SyncArgs;
 use crate::flags::sync::{Recursion, SyncWords};
 use crate::location;
@@ -27,6 +29,14 @@ pub struct Wording {
     /// Both ends are this host.
     pub is_here: bool,
     pub deletions: bool,
+    /// What the rules leave out is said, by which one.
+    pub leaves_out: bool,
+    /// Likewise of links that lead out of the tree.
+    pub unsafe_links: bool,
+    /// Sources that are removed are said.
+    pub removals: bool,
+    /// Least size of files.
+    pub size_min: Option<u64>,
     /// The second letters of `-i` of what is left out with a line that says so.
     pub left_out: Vec<char>,
     pub quiet: bool,
@@ -47,8 +57,8 @@ pub struct Wording {
     pub keeps_groups: bool,
     /// What stands before and behind the name of a backup, where each is named (`--info=backup`).
     pub backups: Option<(Vec<u8>, Vec<u8>)>,
-    /// The destination, where it is said that it was made.
-    pub destination: Option<Vec<u8>>,
+    /// Of the destination, where it is said that it was made.
+    pub making: Option<Making>,
     pub log_file: Option<PathBuf>,
     pub log_format: Option<Format>,
 }
@@ -83,21 +93,27 @@ impl Wording {
             (false, true) => level("stats"),
             (false, false) => said.verbose.min(1),
         };
-        let says_made = (has_changes || names > 0) && !super::lists_only(args);
+        // The other end of a push is not told of --progress, and says it there.
+        let says_names = level("name") > 0 || given.progress && (!run.is_push || is_here(args));
+        let says_made = (has_changes || says_names) && !super::lists_only(args);
         Wording {
-            destination: says_made.then(|| destination(args)).filter(|_| !is_alone(args)),
+            making: says_made.then(|| making(args, run)),
             all: given.itemize > 1 && has_changes || names > 1,
             lists: super::lists_only(args),
             shows_links: given.choices.preserve.links == SymbolicLinks::Kept,
             is_here: is_here(args),
             deletions: level("del") > 0,
+            leaves_out: level("skip") > 0,
+            unsafe_links: given.choices.rules.safe_links && level("symsafe") > 0,
+            removals: level("remove") > 0,
+            size_min: given.choices.rules.size_min,
             left_out: if level("nonreg") > 0 { left_out(args) } else { Vec::new() },
             quiet: said.quiet,
             stats,
             tells_deltas: given.choices.basis.is_some(),
             progress,
             human: given.human,
-            header: (level("flist") > 0 || progress > 0 && !said.told.says("flist"))
+            header: (level("flist") > 0 || given.progress && !said.told.says("flist"))
                 .then(|| header(args, run)),
             is_live: is_terminal || given.is_live || progress > 0,
             run,
@@ -119,6 +135,31 @@ impl Wording {
         (replaces && !line.directory).then(text)
     }
 
+    /// The line of an entry that a rule leaves out.
+    pub fn left_out_by(&self, line: &Line<'_>) -> Option<Vec<u8>> {
+        let name = line.path.strip_suffix(b"/").unwrap_or(line.path);
+        if name.is_empty() {
+            return None;
+        }
+        let said = match line.facts.left_out? {
+            LeftOut::Unsafe if self.unsafe_links => {
+                let target = line.target.unwrap_or_default();
+                return Some([b"ignoring unsafe symlink \"", name, b"\" -> \"", target, b"\""].concat());
+            }
+            LeftOut::Silently | LeftOut::Unsafe => return None,
+            _ if !self.leaves_out => return None,
+            LeftOut::Absent => {
+                let kind: &[u8] = if line.directory { b"directory" } else { b"file" };
+                return Some([b"not creating new ", kind, b" \"", name, b"\""].concat());
+            }
+            LeftOut::Exists => " exists",
+            LeftOut::Newer => " is newer",
+            LeftOut::BySize if self.size_min.is_some_and(|min| line.facts.size < min) => " is under min-size",
+            LeftOut::BySize => " is over max-size",
+        };
+        Some([name, said.as_bytes()].concat())
+    }
+
     /// Whether its lines say what changes.
     pub fn is_itemized(&self) -> bool {
         self.format.as_ref().is_some_and(|format| format.has(b"i"))
@@ -127,6 +168,9 @@ impl Wording {
     /// Whether an entry has a line, as rsync decides it.
     pub fn shows(&self, line: &Line<'_>) -> bool {
         let is_changed = !line.facts.unchanged;
+        if line.facts.left_out.is_some() && !self.lists {
+            return false;
+        }
         if self.all || self.lists {
             return true;
         }
@@ -138,7 +182,14 @@ impl Wording {
 
     /// What has to be reported for that.
     pub fn report(&self) -> Report {
-        if self.all || self.lists || self.stats > 0 || self.progress > 0 || !self.left_out.is_empty() {
+        if self.all
+            || self.lists
+            || self.stats > 0
+            || self.progress > 0
+            || !self.left_out.is_empty()
+            || self.leaves_out
+            || self.unsafe_links
+        {
             Report::All
         } else if self.format.is_some() || self.deletions || self.log_file.is_some() {
             Report::Changed
@@ -170,6 +221,15 @@ fn is_alone(args: &SyncArgs) -> bool {
     let is_bare = |path: &std::path::Path| path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     let is_named_whole = !destination.as_encoded_bytes().ends_with(b"/");
     is_named_whole && matches!(location::parse(source), Ok(Location::Local(path)) if is_bare(&path))
+}
+
+fn making(args: &SyncArgs, run: Run) -> Making {
+    Making {
+        destination: destination(args),
+        above: args.chosen.sync.choices.make_path,
+        is_image: is_alone(args),
+        is_dry: run.is_dry,
+    }
 }
 
 /// The path of the destination, without what is at its end.
@@ -212,14 +272,22 @@ fn is_here(args: &SyncArgs) -> bool {
 pub fn is_push(args: &SyncArgs) -> bool {
     let last = args.paths.last().map(|path| location::parse(path));
     let first = args.paths.first().map(|path| location::parse(path));
+    if args.paths.len() == 1 {
+        return !matches!(first, Some(Ok(Location::Remote(_))));
+    }
     !matches!(first, Some(Ok(Location::Remote(_)))) || matches!(last, Some(Ok(Location::Remote(_))))
 }
 
 /// The first line of rsync's: whether its list grows while it transfers.
 fn header(args: &SyncArgs, run: Run) -> &'static str {
     let given = &args.chosen.sync;
-    let grows = given.recursion != Recursion::Off
-        && !(given.delete_before || given.delete_after || given.choices.prune_empty || given.whole_list);
+    let is_recursive = match given.recursion {
+        Recursion::Off => false,
+        Recursion::Implied => given.files_from.is_none(),
+        Recursion::On => true,
+    };
+    let waits = given.delete_before || given.delete_after || given.choices.prune_empty || given.delay_updates;
+    let grows = is_recursive && !waits && !given.whole_list;
     match (grows, run.is_push) {
         (true, true) => "sending incremental file list",
         (true, false) => "receiving incremental file list",

@@ -12,6 +12,7 @@ use super::net::Side;
 use super::process::Finished;
 use super::remote::{Carrier, Direction, Route};
 use super::sshd::{HOST, Sshd};
+use super::sync_found::FOUND;
 use super::sync_public::{APART, LINES, PUBLIC};
 use super::sync_trees::{Abilities, change_tree, just_now, listing, make_tree, set_time};
 
@@ -274,11 +275,21 @@ fn public_lines_end_as_with_rsync() {
 }
 
 #[test]
-fn three_hundred_lines_are_collected_and_each_that_differs_has_a_reason() {
-    let mut all: Vec<&str> = PUBLIC.iter().chain(LINES).copied().collect();
+fn further_public_lines_end_as_with_rsync() {
+    const TEST: &str = "further_public_lines_end_as_with_rsync";
+    if is_installed() {
+        let mut lines = chosen(FOUND, TEST, 20);
+        lines.retain(|(_, line)| !APART.iter().any(|(apart, _)| apart == line));
+        play_all(TEST, &lines);
+    }
+}
+
+#[test]
+fn four_hundred_lines_are_collected_and_each_that_differs_has_a_reason() {
+    let mut all: Vec<&str> = PUBLIC.iter().chain(LINES).chain(FOUND).copied().collect();
     all.sort_unstable();
     all.dedup();
-    assert!(all.len() >= 300, "{} lines", all.len());
+    assert!(all.len() >= 400, "{} lines", all.len());
     assert!(APART.iter().all(|(_, why)| !why.is_empty()));
     assert!(APART.len() * 100 <= all.len() * 3, "{} lines differ", APART.len());
 }

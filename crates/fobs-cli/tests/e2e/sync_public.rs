@@ -367,10 +367,16 @@ pub const PUBLIC: &[&str] = &[
 ];
 
 /// Lines with another end, each with its reason.
-pub const APART: &[(&str, &str)] = &[(
-    "-ab --backup-dir=old/er --inplace",
-    "what has a backup is replaced, not written into: it would change too",
-)];
+pub const APART: &[(&str, &str)] = &[
+    (
+        "-ab --backup-dir=old/er --inplace",
+        "what has a backup is replaced, not written into: it would change too",
+    ),
+    (
+        "-aHAXztr --numeric-ids --modify-window 5 --omit-dir-times --delete",
+        "names that become one file get the source's time, which rsync leaves where the window spares it",
+    ),
+];
 
 /// Lines of such places with sources and a target of their own, from a directory of the client: `host:` is
 /// the other one, at home there. The options, the sources, the target.

@@ -182,6 +182,7 @@ fn accept_at(port: u16) -> Accept {
         survey: false,
         limit_bps: None,
         withholds: false,
+        made: None,
         object: None,
     }
 }

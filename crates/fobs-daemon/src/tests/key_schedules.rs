@@ -205,6 +205,7 @@ fn server_with(alpn: &'static [&'static [u8]], features: &'static [&'static str]
             survey: false,
             limit_bps: None,
             withholds: false,
+            made: None,
             object: None,
         };
         channel.writer.send(&Message::Accept(answer)).unwrap();

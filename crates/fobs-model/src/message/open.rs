@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SecretBytes, wire};
 use crate::direction::TransferDirection;
+use crate::event::DirectoriesMade;
 use crate::listing::FileStamp;
 use crate::options::sync::SyncOptions;
 use crate::shape::SourceShape;
@@ -198,6 +199,9 @@ pub struct Accept {
     /// Push: the server could give files what the client asks for, and does not for this key.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub withholds: bool,
+    /// Push: directories that were made for the destination, or would be in a dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<DirectoriesMade>,
     /// Pull: the whole object, its only chunk; nothing else of the answer counts then.
     #[serde(default, with = "wire::bytes", skip_serializing_if = "Option::is_none")]
     pub object: Option<Vec<u8>>,

@@ -51,7 +51,12 @@ impl Extraneous {
                 let Some(Frame { path, whole, .. }) = frames.pop() else { return true };
                 let Some(above) = frames.last_mut() else { return whole };
                 self.chain.leave();
-                above.whole &= whole && self.push(path, true);
+                if whole {
+                    above.whole &= self.push(path, true);
+                } else {
+                    above.whole = false;
+                    self.keep(path);
+                }
                 continue;
             };
             let path = path::join(&frame.path, &name);
@@ -127,6 +132,19 @@ impl Extraneous {
         }
         names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(Some((names, kept)))
+    }
+
+    /// Notes a directory that stays, where there is room: that is said, and nothing else follows from it.
+    fn keep(&mut self, path: Vec<u8>) {
+        let bytes = path.len() + ALLOCATION;
+        let kept = &mut self.found_kept;
+        let fits = self.found_bytes + bytes <= super::FOUND_BYTES_MAX
+            && kept.grow(bytes).is_ok()
+            && kept.room_in_vec(&mut self.staying, 1).is_ok();
+        if fits {
+            self.found_bytes += bytes;
+            self.staying.push(path);
+        }
     }
 
     fn push(&mut self, path: Vec<u8>, is_directory: bool) -> bool {

@@ -35,12 +35,22 @@ impl Extraneous {
             }
         }
         self.failures.drain(..).for_each(|failure| report(Deleted::Failed(failure)));
+        self.tell_staying(report);
         whole
     }
 
     /// What was reported by [`empty`](Self::empty) is forgotten.
     pub(crate) fn forget_reported(&mut self) {
         self.found_kept.shrink(std::mem::take(&mut self.reported_bytes));
+    }
+
+    fn tell_staying(&mut self, report: &mut dyn FnMut(Deleted)) {
+        for path in std::mem::take(&mut self.staying) {
+            let bytes = path.len() + ALLOCATION;
+            self.reported_bytes += bytes;
+            self.found_bytes = self.found_bytes.saturating_sub(bytes);
+            report(Deleted::Kept(path));
+        }
     }
 
     /// Deletes what was found, or only reports it in a dry run.
@@ -130,9 +140,17 @@ impl Extraneous {
     fn remove_found(&mut self, report: &mut dyn FnMut(Deleted)) -> Removed {
         let max = self.delete.max.unwrap_or(u64::MAX);
         let (mut count, mut left) = (0, 0);
+        self.tell_staying(report);
+        // What is in a directory comes before it.
+        let mut last_left: Option<Vec<u8>> = None;
         for found in std::mem::take(&mut self.found) {
             if count == max {
                 left += 1;
+                let is_above = |left: &Vec<u8>| path::is_inside(left, &found.path);
+                if found.is_directory && last_left.as_ref().is_some_and(is_above) {
+                    report(Deleted::Kept(found.path.clone()));
+                }
+                last_left = Some(found.path);
                 continue;
             }
             let stays = self.view.as_ref().is_some_and(|view| view.is_led_to(&found.path));
@@ -145,7 +163,7 @@ impl Extraneous {
                     report(Deleted::Gone(found));
                 }
                 // A backup or something new keeps it.
-                Err(Errno::NOTEMPTY) if found.is_directory => {}
+                Err(Errno::NOTEMPTY) if found.is_directory => report(Deleted::Kept(found.path)),
                 Err(errno) => report(Deleted::Failed(not_deleted(found.path, errno))),
             }
         }

@@ -29,6 +29,7 @@ fn deleted(top: &Path, seen: impl Iterator<Item = String>, budget: &MemoryBudget
     extraneous.carry_out(&mut |deleted| match deleted {
         Deleted::Gone(_) => gone += 1,
         Deleted::Failed(error) => failures.push(error.message),
+        Deleted::Kept(path) => panic!("something stays in {path:?}"),
         Deleted::Limited(_) => panic!("there is no limit"),
     });
     (gone, failures)

@@ -14,6 +14,7 @@ use crate::requested::Requested;
 use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
+use fobs_model::event::DirectoriesMade;
 use fobs_model::name::ours::Suffix;
 /// When something counts as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +149,11 @@ impl Sink {
             Target::Tree(tree) => tree.backups(),
             Target::Nothing(_) | Target::Stream(_) => None,
         }
+    }
+
+    /// Directories that were made for the destination, or would be; none where it was there.
+    pub fn directories_made(&self) -> Option<DirectoriesMade> {
+        Some(self.made).filter(|made| made.count > 0)
     }
 
     /// What the user should know before anything is stored.

@@ -69,7 +69,10 @@ impl Sink {
             }
         }
         let Target::Tree(tree) = &mut self.target else { return None };
-        tree.take_journal().and_then(Journal::suspend)
+        let top = tree.end_of_top();
+        let left = tree.take_journal().and_then(Journal::suspend);
+        Closing::new(None, top).acknowledged();
+        left
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use super::{Sink, SinkSpec, Stream, Takes, Target, one_file_only};
 use crate::attributes::Preserve;
-use crate::destination::{Place, look};
+use crate::destination::{Place, look, missing};
 use crate::source::SourceShape;
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::DirectoriesMade;
 use fobs_model::name::ComponentBuf;
 
 impl Sink {
@@ -19,7 +20,9 @@ impl Sink {
     /// # Errors
     /// `Destination` where nothing could be stored.
     pub fn dry_run(spec: &SinkSpec) -> Result<Sink> {
-        let (view, name) = match look(&spec.wanted())? {
+        let place = look(&spec.wanted())?;
+        let made = if place.is_none() { missing(&spec.wanted()) } else { DirectoriesMade::default() };
+        let (view, name) = match place {
             Some(Place::Into(directory) | Place::Made(directory)) => {
                 (Some(View::new(Arc::new(directory), None)), None)
             }
@@ -30,7 +33,7 @@ impl Sink {
         };
         let bases = spec.open_bases(name.as_ref().map(ComponentBuf::as_bytes))?;
         let mut sink = Sink::new(Target::Nothing(view), Preserve::default(), &spec.budget).with(bases);
-        sink.may_repeat = spec.may_repeat();
+        (sink.may_repeat, sink.made) = (spec.may_repeat(), made);
         Ok(sink)
     }
 

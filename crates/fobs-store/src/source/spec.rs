@@ -111,6 +111,15 @@ pub struct Known {
     pub scan_complete: bool,
 }
 
+/// What a sync does whose sources are none that exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoneThere {
+    /// It fails.
+    Refused,
+    /// It reports them, and sends nothing else.
+    Empty,
+}
+
 /// The sources of a request.
 #[derive(Default)]
 pub(super) struct Usable {
@@ -124,11 +133,13 @@ pub(super) struct Usable {
 
 impl SourceSpec {
     /// The sources that can be used, and what becomes of the others; an error if there is none.
-    pub(super) fn usable_sources(&mut self) -> Result<Usable> {
+    pub(super) fn usable_sources(&mut self, if_none: NoneThere) -> Result<Usable> {
         let Usable { mut named, mut missing, mut directories, mut failures } = Usable::default();
-        let mut first_kind = ErrorKind::NoSource;
+        let (mut first_kind, mut all_missing) = (ErrorKind::NoSource, true);
         let follows_all = self.preserve.follow == Follow::All;
         let links = match &self.sync {
+            Some(_) if self.preserve.follow == Follow::Directories => NamedLinks::ButDirectories,
+            Some(_) if self.preserve.follow == Follow::LeadingOut => NamedLinks::ButLeadingOut,
             Some(_) if !follows_all => NamedLinks::Themselves,
             _ => NamedLinks::Followed,
         };
@@ -146,6 +157,7 @@ impl SourceSpec {
                     missing.extend((!name.is_empty() && path::check(&name).is_ok()).then_some(name));
                 }
                 Err((why, failure)) => {
+                    all_missing &= matches!(why, Unusable::Missing);
                     if failures.is_empty() {
                         first_kind = match why {
                             Unusable::NeedsRecursive => ErrorKind::Usage,
@@ -158,7 +170,8 @@ impl SourceSpec {
             }
         }
         let may_be_none = is_named && failures.is_empty() && (ignores_missing || !directories.is_empty());
-        if named.is_empty() && !may_be_none {
+        let is_empty = if_none == NoneThere::Empty && is_named && all_missing;
+        if named.is_empty() && !may_be_none && !is_empty {
             let message = match &failures[..] {
                 [] => "no source was named; name at least one".to_owned(),
                 [only] => only.message.clone(),

@@ -35,7 +35,7 @@ fn item(entry: &Entry, changes: Changes) -> Option<Item> {
         Entry::Special { path, kind, .. } => (path, ItemKind::of_special(*kind), None),
         Entry::Directory { .. } | Entry::Missing { .. } | Entry::Failed(_) => return None,
     };
-    let facts = entry.facts(!changes.is_significant());
+    let facts = entry.facts(changes.stays());
     Some(Item { path: path.clone(), kind, changes, target, facts })
 }
 

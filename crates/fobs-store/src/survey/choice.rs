@@ -60,6 +60,8 @@ enum Bit {
     StartsOver = 15,
     /// Not before the others: release 0.2.0 reads 16 bits, and is never told of this one.
     Supposed = 16,
+    /// Only for a sender that knows directories of which not all is listed, which reads more bits, too.
+    LeftOut = 17,
 }
 
 impl Changes {
@@ -95,6 +97,9 @@ impl Changes {
     pub const STARTS_OVER: Changes = Changes::of(Bit::StartsOver);
     /// What stands under another name is supposed to be the file, by size and time (protocol 7.9).
     pub const SUPPOSED: Changes = Changes::of(Bit::Supposed);
+
+    /// The rules of the sync leave it out; what else is among these says which one did, and of nothing else.
+    pub const LEFT_OUT: Changes = Changes::of(Bit::LeftOut);
 
     const fn of(bit: Bit) -> Changes {
         Changes(1 << bit as u32)

@@ -5,6 +5,8 @@ use rustix::fs::FileType;
 
 use super::choice::Changes;
 use crate::record::SpecialKind;
+use crate::walk::Stays;
+use fobs_model::event::LeftOut;
 use fobs_model::options::sync::Report;
 
 /// What is done to an entry.
@@ -76,6 +78,31 @@ impl Changes {
         .with(Changes::XATTRS)
         .with(Changes::ACCESS_TIME);
 
+    /// Left out by a rule.
+    pub const fn left_out(rule: LeftOut) -> Changes {
+        Changes::LEFT_OUT.with(match rule {
+            LeftOut::Silently => Changes(0),
+            LeftOut::Absent => Changes::NEW,
+            LeftOut::Exists => Changes::CONTENT,
+            LeftOut::BySize => Changes::SIZE,
+            LeftOut::Newer => Changes::TIME,
+            LeftOut::Unsafe => Changes::PERMISSIONS,
+        })
+    }
+
+    /// Whether an entry with these stays as it is, and by which rule.
+    pub(crate) fn stays(self) -> Stays {
+        Stays { unchanged: !self.is_significant(), left_out: self.rule() }
+    }
+
+    /// The rule by which it is left out, if it is.
+    pub fn rule(self) -> Option<LeftOut> {
+        use LeftOut::{Absent, BySize, Exists, Newer, Unsafe};
+        let named = [Absent, Exists, BySize, Newer, Unsafe].into_iter();
+        let known = |rule: &LeftOut| self.has(Changes::left_out(*rule));
+        self.has(Changes::LEFT_OUT).then(|| named.clone().find(known).unwrap_or(LeftOut::Silently))
+    }
+
     /// These and others.
     #[must_use]
     pub const fn with(self, other: Changes) -> Changes {
@@ -125,6 +152,9 @@ impl Changes {
 
     /// Whether `-i` shows the entry.
     pub fn is_significant(self) -> bool {
+        if self.has(Changes::LEFT_OUT) {
+            return false;
+        }
         self.0 & Changes::ATTRIBUTES.0 != 0
             || match self.update() {
                 Update::Transfer => true,
@@ -135,6 +165,9 @@ impl Changes {
 
     /// The eleven characters of `--itemize-changes`.
     pub fn show(self, way: Way, kind: ItemKind) -> String {
+        if self.has(Changes::LEFT_OUT) {
+            return Changes::default().show(way, kind);
+        }
         let update = match (self.update(), way) {
             (Update::None, _) => '.',
             (Update::Transfer, Way::Sent) => '<',

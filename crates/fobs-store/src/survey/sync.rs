@@ -4,6 +4,7 @@ use super::choice::Changes;
 use super::itemize::Update;
 use crate::attributes::{SET_ID_BITS, executable_as};
 use crate::record::{Device, Meta, SpecialKind};
+use fobs_model::event::LeftOut;
 use fobs_model::options::sync::{Absent, Compare, Present, SyncRules};
 
 /// What of an entry's metadata is kept.
@@ -146,20 +147,21 @@ impl Decide for SyncRules {
     }
 
     fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes) {
+        let left_out = |rule| (Action::LeaveOut, Changes::left_out(rule));
         let is_directory = wanted.kind == WantedKind::Directory;
         if wanted.leads_out && self.safe_links {
-            return (Action::LeaveOut, Changes::default());
+            return left_out(LeftOut::Unsafe);
         }
         if wanted.kind == WantedKind::File && !self.takes(wanted.size) {
-            return (Action::LeaveOut, Changes::default());
+            return left_out(LeftOut::BySize);
         }
         let there = match there {
-            None if self.absent == Absent::LeftOut => return (Action::LeaveOut, Changes::default()),
+            None if self.absent == Absent::LeftOut => return left_out(LeftOut::Absent),
             None => return (Action::Send, made(wanted, Changes::NEW)),
             Some(there) => there,
         };
         if self.present == Present::Left && !(is_directory && there.kind == ThereKind::Directory) {
-            return (Action::LeaveOut, Changes::default());
+            return left_out(LeftOut::Exists);
         }
         if !same_type(wanted.kind, &there.kind) {
             let action = match there.kind {
@@ -171,11 +173,11 @@ impl Decide for SyncRules {
         if wanted.kind == WantedKind::File {
             let (there_s, wanted_s) = (there.meta.mtime_s, wanted.meta.mtime_s);
             if self.present == Present::UpdatedUnlessNewer && is_newer(self, there_s, wanted_s) {
-                return (Action::LeaveOut, Changes::default());
+                return left_out(LeftOut::Newer);
             }
             if !is_same_file(self, wanted, there) {
                 if self.appends && there.size >= wanted.size {
-                    return (Action::LeaveOut, Changes::default());
+                    return left_out(LeftOut::Silently);
                 }
                 let changes = differences(self, wanted, there, kept, Update::Transfer);
                 let compared = self.compare == Compare::Content;

@@ -20,7 +20,7 @@ use super::choice::{Changes, Choice, Decision};
 use super::itemize::Update;
 use super::listed_names::Left;
 use super::row::{Row, RowKind};
-use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
+use super::sync::{Action, Decide, Kept, There, ThereKind, WantedKind};
 use crate::attributes::{
     Applier, Attributes, Collector, Handle, Keeping, MODE_BITS, ModeNow, Modes, SymbolicLinks, executable_as,
     timestamps, while_writable,
@@ -36,7 +36,6 @@ use crate::select::{Implied, xattr_rules};
 use crate::sink::{Durability, Sink};
 use crate::tree::{Entrances, FirstNames, Settling};
 use crate::view::View;
-use crate::walk::leads_out;
 use crate::{Item, at};
 pub(super) use bases::missing_bases;
 use bases::{Bases, FromBasis};
@@ -45,9 +44,10 @@ use fobs_filter::path::show;
 use fobs_filter::{Side, path};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
+use fobs_model::event::LeftOut;
 use fobs_model::options::sync::{Compare, SyncOptions};
 use fobs_model::options::{Overwrite, Privileges};
-use look::{checksum_in, is_empty, look, look_at_end};
+use look::{checksum_in, is_empty, look, look_at_end, wanted};
 use missing::Missing;
 use said::item;
 
@@ -84,6 +84,8 @@ pub(super) struct Target {
     /// Files that an earlier run stored and the device may not have kept.
     doubt: Option<Doubt>,
     health: Health,
+    /// Whether the sender reads by which rule an entry is left out.
+    pub(super) tells_rules: bool,
 }
 
 /// Files of the destination that had several names, of which the first is sent again.
@@ -121,6 +123,8 @@ struct Open {
     path: Vec<u8>,
     before: Option<There>,
     left_out: bool,
+    /// By which rule, if it is by one of its own.
+    rule: Option<Changes>,
     /// Of what stood in it before.
     movable: Movable,
 }
@@ -164,6 +168,7 @@ impl Target {
             led: Ok(None),
             doubt,
             health: sink.health(),
+            tells_rules: true,
         })
     }
 
@@ -229,8 +234,9 @@ impl Target {
         let entered = self.through_link(&row.path);
         let found = if outside { None } else { self.look(&row.path, None) };
         let (before, stat) = found.unzip();
-        let (action, _) =
+        let (action, why) =
             self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
+        let rule = (action == Action::LeaveOut).then_some(why).filter(|_| !outside);
         let left_out = outside || action == Action::LeaveOut;
         let is_there = before.as_ref().is_some_and(|there| there.kind == ThereKind::Directory);
         let mut decision = if left_out || self.is_dry() { Decision::Skip } else { Decision::Send };
@@ -255,7 +261,7 @@ impl Target {
         if let Some(extraneous) = &mut self.extraneous {
             extraneous.enter(&row.path, is_there && !left_out);
         }
-        self.directories.push(Open { path: row.path.clone(), before, left_out, movable });
+        self.directories.push(Open { path: row.path.clone(), before, left_out, rule, movable });
         decision.into()
     }
 
@@ -270,7 +276,9 @@ impl Target {
             let before = before.filter(|_| self.options.only_delete);
             extraneous.leave(&row.path, before.map_or(row.meta, |before| before.meta));
         }
-        let Some(Open { mut before, left_out: false, .. }) = open else { return Decision::Skip.into() };
+        let Some(Open { mut before, left_out: false, .. }) = open else {
+            return self.leave_out(open.and_then(|open| open.rule));
+        };
         if self.options.only_delete {
             return Decision::Skip.into();
         }
@@ -294,6 +302,13 @@ impl Target {
         Choice { decision, changes }
     }
 
+    /// The answer to what is left out, for a sender that reads so many bits by which rule.
+    fn leave_out(&self, rule: Option<Changes>) -> Choice {
+        let why = rule.unwrap_or_else(|| Changes::left_out(LeftOut::Silently));
+        let changes = if self.tells_rules { why } else { Changes::default() };
+        Choice { decision: Decision::Skip, changes }
+    }
+
     /// The source has an entry of this name.
     pub(super) fn see(&mut self, row: &Row) {
         if let Some(extraneous) = &mut self.extraneous {
@@ -305,7 +320,7 @@ impl Target {
         self.see(row);
         if self.left_out() || self.options.only_delete {
             self.left = Some(Left::There);
-            return Decision::Skip.into();
+            return self.leave_out(None);
         }
         if !self.keeps(row) {
             self.left = Some(Left::Itself);
@@ -330,7 +345,7 @@ impl Target {
         if action == Action::LeaveOut {
             let is_its_size = wanted.kind == WantedKind::File && !self.options.rules.takes(wanted.size);
             self.left = Some(if is_its_size { Left::Itself } else { Left::There });
-            return Decision::Skip.into();
+            return self.leave_out(Some(changes));
         }
         if action == Action::SendInPlaceOf
             && let Err(why) = self.make_way(&row.path)
@@ -455,6 +470,9 @@ impl Target {
         });
         // The held directory may be the removed one.
         view.forget();
+        if removed == Err(Errno::NOTEMPTY) {
+            self.deleted.push(Deleted::Kept(path.to_vec()));
+        }
         removed.map_err(|errno| match errno {
             Errno::NOTEMPTY => format!(
                 "cannot make way for '{}': there is a directory with entries that are not to be deleted",
@@ -462,29 +480,6 @@ impl Target {
             ),
             errno => self.said("make way for", path, errno),
         })
-    }
-}
-
-pub(super) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
-    let (owner, group) = row.attributes.as_ref().map_or((None, None), |attributes| applier.owner(attributes));
-    let meta = match row.kind {
-        // Where times are not kept, they are compared all the same.
-        RowKind::File => Meta { mtime_s: row.identity.mtime_s, mtime_ns: row.identity.mtime_ns, ..row.meta },
-        _ => row.meta,
-    };
-    Wanted {
-        kind: match &row.kind {
-            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd => WantedKind::Directory,
-            RowKind::Symlink { target } => WantedKind::Symlink(target),
-            RowKind::Special { kind, device } => WantedKind::Special(*kind, *device),
-            _ => WantedKind::File,
-        },
-        size: row.identity.size,
-        meta,
-        owner,
-        group,
-        checksum: row.checksum,
-        leads_out: matches!(&row.kind, RowKind::Symlink { target } if leads_out(&row.path, target)),
     }
 }
 

@@ -31,6 +31,7 @@ impl Synced {
     fn deleted(&mut self, deleted: Deleted) {
         match deleted {
             Deleted::Gone(found) => self.gone.push(show_path(&found.path)),
+            Deleted::Kept(_) => {}
             Deleted::Failed(failure) => self.failures.push(failure.message),
             Deleted::Limited(_) => panic!("there is no limit"),
         }

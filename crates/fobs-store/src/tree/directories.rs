@@ -6,6 +6,16 @@ use super::*;
 use crate::held::is_shared;
 
 impl Tree {
+    /// The top directory and the time that it is to have once the journal is gone: that of the source, or its
+    /// own where nothing but the journal has changed it.
+    pub(crate) fn end_of_top(&self) -> Option<(Arc<OwnedFd>, Meta)> {
+        let now = fs::fstat(&self.top).ok().map(|stat| meta(&stat));
+        let time = |meta: Meta| (meta.mtime_s, meta.mtime_ns);
+        let is_untouched = self.opened.map(time) == now.map(time);
+        let own = self.before.filter(|_| is_untouched && !self.is_made);
+        self.top_meta.or(own).map(|meta| (Arc::clone(&self.top), meta))
+    }
+
     /// A directory begins.
     pub(crate) fn directory(&mut self, cleared: Clearance<'_>) -> Attempt<()> {
         let path = cleared.path();

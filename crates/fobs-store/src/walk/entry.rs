@@ -20,7 +20,7 @@ use crate::select::Contents;
 use crate::stamp::Stamp;
 use fobs_filter::XattrRules;
 use fobs_filter::path::{PATH_LEN_MAX, show};
-use fobs_model::event::{EntryFacts, FileError};
+use fobs_model::event::{EntryFacts, FileError, LeftOut};
 use fobs_model::name::Component;
 
 /// An entry of the walk. Paths are within the transfer.
@@ -132,7 +132,7 @@ impl Entry {
     }
 
     /// What is said of it to people; of one that is reported.
-    pub(crate) fn facts(&self, unchanged: bool) -> EntryFacts {
+    pub(crate) fn facts(&self, stays: Stays) -> EntryFacts {
         const FILE: u32 = 0o100_000;
         let (meta, bits, size) = match self {
             Entry::Directory { meta, .. } => (*meta, 0o040_000, 0),
@@ -146,7 +146,7 @@ impl Entry {
             Entry::Hardlink { shared: CommonFacts { meta, bits, size }, .. } => (*meta, *bits, *size),
             Entry::Missing { .. } | Entry::Failed(_) => (Meta::default(), FILE, 0),
         };
-        facts(meta, bits, size, self.attributes(), unchanged)
+        facts(meta, bits, size, self.attributes(), stays)
     }
 
     /// Where it is, if the walk keeps that; of anything but directories and open files.
@@ -162,17 +162,25 @@ impl Entry {
     }
 }
 
+/// Whether an entry stays as it is at the destination, and by which rule.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stays {
+    pub(crate) unchanged: bool,
+    pub(crate) left_out: Option<LeftOut>,
+}
+
 /// What is said of an entry, with its type's bits.
 pub(crate) fn facts(
     meta: Meta,
     bits: u32,
     size: u64,
     attributes: Option<&Attributes>,
-    unchanged: bool,
+    Stays { unchanged, left_out }: Stays,
 ) -> EntryFacts {
     let number = |account: &Option<Account>| account.as_ref().map(|account| account.id);
     let (owner, group) = attributes.map_or((None, None), |it| (number(&it.user), number(&it.group)));
-    EntryFacts { size, mode: bits | meta.mode & 0o7777, mtime_s: meta.mtime_s, owner, group, unchanged }
+    let mode = bits | meta.mode & 0o7777;
+    EntryFacts { size, mode, mtime_s: meta.mtime_s, owner, group, unchanged, left_out }
 }
 
 /// The bits of a device's type, fifo's or socket's, as `stat` has them.

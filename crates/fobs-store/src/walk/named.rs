@@ -8,6 +8,7 @@ use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
 
 use super::entry::{CommonFacts, found, not_regular};
+use super::followed::leads_out;
 use super::following::Following;
 use super::look::look;
 use super::overlay::Place;
@@ -49,6 +50,10 @@ pub(crate) enum NamedLinks {
     Followed,
     /// Itself: of a sync, as of rsync.
     Themselves,
+    /// The directory that it leads to, and else itself (`-k`).
+    ButDirectories,
+    /// What it leads to where that is outside, and else itself (`--copy-unsafe-links`).
+    ButLeadingOut,
 }
 
 /// Why a source cannot be used.
@@ -160,7 +165,13 @@ impl Named {
             };
             fail(why, sentence("read", &path, errno))
         };
-        if links == NamedLinks::Themselves && is_link(base, &path) && path::check(&name).is_ok() {
+        let stands_for_itself = match links {
+            NamedLinks::Followed => false,
+            NamedLinks::Themselves => is_link(base, &path),
+            NamedLinks::ButDirectories => is_link(base, &path) && base.open(&path, READ_DIRECTORY).is_err(),
+            NamedLinks::ButLeadingOut => is_link(base, &path) && !is_leading_out(base, &path, &name),
+        };
+        if stands_for_itself && path::check(&name).is_ok() {
             return Ok(Named { name, path, index, kind: NamedKind::Link });
         }
         let stat = match base.open(&path, OFlags::PATH).and_then(|file| fs::fstat(&file)) {
@@ -175,7 +186,7 @@ impl Named {
                 return fail(Unusable::NeedsRecursive, message);
             }
             // Of a sync, which lists it; it is not opened.
-            _ if links == NamedLinks::Themselves && path::check(&name).is_ok() => {
+            _ if links != NamedLinks::Followed && path::check(&name).is_ok() => {
                 return Ok(Named { name, path, index, kind: NamedKind::Link });
             }
             _ => return fail(Unusable::Other, not_regular(&path)),
@@ -207,6 +218,13 @@ impl Named {
 }
 
 /// Whether a path is a symbolic link by itself.
+/// Whether a link leads out of the transfer, in which it has this name.
+fn is_leading_out(base: &Base, path: &[u8], name: &[u8]) -> bool {
+    in_parent(base, path)
+        .and_then(|(parent, own)| at::read_link(&parent, own.as_component()))
+        .is_ok_and(|target| leads_out(name, &target))
+}
+
 fn is_link(base: &Base, path: &[u8]) -> bool {
     in_parent(base, path)
         .and_then(|(parent, name)| at::stat(&parent, name.as_component()))

@@ -125,7 +125,7 @@ fn copy_once(
         Location::Remote(remote) => {
             // Nothing is opened with other rights than those that count.
             let opened = match account {
-                None => Some(open_source(local_sources(sources)?, options)?),
+                None => Some(open_source(local_sources(sources)?, &remote.path, options)?),
                 Some(_) => None,
             };
             let names = match local_sources(sources)? {
@@ -138,7 +138,7 @@ fn copy_once(
                     (Some(source), _) => source,
                     (None, account) => {
                         let source = become_one(account.as_ref())
-                            .and_then(|()| open_source(local_sources(sources)?, options));
+                            .and_then(|()| open_source(local_sources(sources)?, &remote.path, options));
                         source.inspect_err(|error| tell_abort(&client.channel.writer, error))?
                     }
                 };

@@ -69,7 +69,7 @@ pub(super) fn small_object(
     if !copy_may_be_direct(options) || total > COPY_DATA_MAX {
         return Ok(None);
     }
-    let source = open_source(local_sources(sources)?, options)?;
+    let source = open_source(local_sources(sources)?, b"", options)?;
     let shape = source.shape();
     // A file may have grown.
     Ok(Filled::all_of(source, COPY_ROOM as usize)?.map(|object| (object, shape)))

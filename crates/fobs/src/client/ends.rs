@@ -8,7 +8,7 @@ use crate::session::{preserved, sender_config, sending_of, time_until};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::{Location, Privileges, Remote, TransferOptions};
-use fobs_store::{Base, EarlierFiles, Sink, Source, SourceSpec, TransferId, same_name, show_path};
+use fobs_store::{Base, EarlierFiles, NoneThere, Sink, Source, SourceSpec, TransferId, same_name, show_path};
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
 /// Opens paths of this host, for an attempt.
 pub(crate) fn make_source(paths: &[Vec<u8>], options: &TransferOptions) -> Result<Source> {
     distinct(paths, options)?;
-    open_source(LocalSources::Paths(paths.to_vec()), options)
+    open_source(LocalSources::Paths(paths.to_vec()), b"", options)
 }
 
 /// Opens a destination on this host, for an attempt.
@@ -85,13 +85,17 @@ pub(super) fn local_sources(sources: &[Location]) -> Result<LocalSources> {
     sources.iter().map(path).collect::<Result<_>>().map(LocalSources::Paths)
 }
 
-pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> Result<Source> {
+/// Opens what is sent; `place` is the path of its destination.
+pub(super) fn open_source(sources: LocalSources, place: &[u8], options: &TransferOptions) -> Result<Source> {
     match sources {
         LocalSources::Stdin => Source::from_stream(Box::new(std::io::stdin()), options.compress),
         LocalSources::Paths(paths) => {
             let named = options.sync.as_deref().map_or(&[][..], |sync| &sync.link_dest);
             let beside = EarlierFiles::beside(&Base::Ambient, &paths, named, |_| true);
-            let mut source = Source::open(SourceSpec {
+            // As rsync, which then makes the directory.
+            let is_directory = options.sync.is_some() && place.ends_with(b"/");
+            let if_none = if is_directory { NoneThere::Empty } else { NoneThere::Refused };
+            let spec = SourceSpec {
                 privileges: Privileges::OfTheUser,
                 base: Base::Ambient,
                 paths,
@@ -100,7 +104,8 @@ pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> R
                 compress: options.compress,
                 sync: options.sync.clone(),
                 budget: MemoryBudget::default(),
-            })?;
+            };
+            let mut source = Source::open_if_any(spec, if_none)?;
             if options.cache {
                 source.use_cache();
             }

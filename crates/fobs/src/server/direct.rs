@@ -80,6 +80,7 @@ pub(super) fn send(
         survey: false,
         limit_bps: None,
         withholds: false,
+        made: None,
         object: Some(object),
     }))?;
     let reporter = Reporter::new(policy.events.clone(), channel.writer.clone());

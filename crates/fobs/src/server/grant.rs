@@ -58,6 +58,7 @@ pub(super) fn grant(
         survey: false,
         limit_bps: None,
         withholds: false,
+        made: None,
         object: None,
     };
     let direction = match open.direction {

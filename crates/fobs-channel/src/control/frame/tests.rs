@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use fobs_model::event::DirectoriesMade;
 use fobs_model::message::{Accept, Bytes, Hello, HostPort, SecretBytes, SecretText};
 
 /// Hands out a stream in pieces of one to `step` bytes, with an interruption between any two.
@@ -280,6 +281,7 @@ fn a_frame_with_a_secret_is_written_to_one_piece_of_memory() {
         survey: true,
         limit_bps: Some(u64::MAX),
         withholds: true,
+        made: Some(DirectoriesMade { count: u32::MAX, itself: false }),
         object: None,
     });
     let ticket = Message::Ticket { ticket: SecretText::new("x".repeat(500_000)) };

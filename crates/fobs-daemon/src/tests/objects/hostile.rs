@@ -26,6 +26,7 @@ fn accept(object: Vec<u8>) -> Message {
         survey: false,
         limit_bps: None,
         withholds: false,
+        made: None,
         object: Some(object),
     })
 }

@@ -9,18 +9,43 @@ use super::dirlinks::not_followed;
 use super::{READ, Row, RowKind, Target};
 use crate::at;
 use crate::at::open_beneath;
-use crate::attributes::{Attributes, Collector, HOLD, Handle, Xattr, device_len, is_acl};
+use crate::attributes::{Applier, Attributes, Collector, HOLD, Handle, Xattr, device_len, is_acl};
 use crate::beneath::{Links, kind};
 use crate::held::{Movable, WRITTEN_BY_OTHERS, is_trusted};
-use crate::record::{Device, SpecialKind};
+use crate::record::{Device, Meta, SpecialKind};
 use crate::stamp::name_count;
 use crate::survey::lister::checksum;
-use crate::survey::sync::{Hands, There, ThereKind};
+use crate::survey::sync::{Hands, There, ThereKind, Wanted, WantedKind};
 use crate::view::View;
+use crate::walk::leads_out;
 use fobs_filter::path;
 use fobs_filter::path::{PATH_LEN_MAX, show};
 use fobs_model::error::{Error, ErrorKind};
 use fobs_model::name::Component;
+
+/// What an entry is to be.
+pub(in crate::survey) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
+    let (owner, group) = row.attributes.as_ref().map_or((None, None), |attributes| applier.owner(attributes));
+    let meta = match row.kind {
+        // Where times are not kept, they are compared all the same.
+        RowKind::File => Meta { mtime_s: row.identity.mtime_s, mtime_ns: row.identity.mtime_ns, ..row.meta },
+        _ => row.meta,
+    };
+    Wanted {
+        kind: match &row.kind {
+            RowKind::Directory | RowKind::DirectoryEnd | RowKind::PartEnd => WantedKind::Directory,
+            RowKind::Symlink { target } => WantedKind::Symlink(target),
+            RowKind::Special { kind, device } => WantedKind::Special(*kind, *device),
+            _ => WantedKind::File,
+        },
+        size: row.identity.size,
+        meta,
+        owner,
+        group,
+        checksum: row.checksum,
+        leads_out: matches!(&row.kind, RowKind::Symlink { target } if leads_out(&row.path, target)),
+    }
+}
 
 /// What stands at a path, compared with what an entry is to have beside mode and time.
 pub(super) fn look(

@@ -33,6 +33,6 @@ pub(super) fn item(row: &Row, changes: Changes) -> Option<Item> {
         RowKind::DirectoryEnd | RowKind::PartEnd | RowKind::Hardlink { .. } => row.identity.size,
         _ => 0,
     };
-    let facts = facts(meta, bits, size, row.attributes.as_ref(), !changes.is_significant());
+    let facts = facts(meta, bits, size, row.attributes.as_ref(), changes.stays());
     Some(Item { path: row.path.clone(), kind, changes, target, facts })
 }

@@ -53,6 +53,8 @@ impl Target {
 
     pub(in crate::survey) fn doubt_empty_directories(&mut self) {
         self.extraneous.iter_mut().for_each(Extraneous::doubt_empty_directories);
+        // It reads no bit for that.
+        self.tells_rules = false;
     }
 
     /// Whether a file that looks like the source's may be what an earlier run stored, and the device did not
