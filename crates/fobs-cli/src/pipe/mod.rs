@@ -118,7 +118,7 @@ fn ends(shown: &Shown) -> Result<PipeEnds> {
     let taken = || -> io::Result<PipeEnds> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = io::stdout().as_fd().try_clone_to_owned()?;
-        let errors = shown.errors()?;
+        let errors = Some(shown.errors()?);
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         // What is printed by mistake disturbs no data.
         rustix::stdio::dup2_stdout(io::stderr())?;

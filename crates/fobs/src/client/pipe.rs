@@ -11,8 +11,8 @@ use super::hearing::{Awaited, Hearing};
 use super::persist::Course;
 use super::request::out_of_turn;
 use super::resume::transfer_id;
-use super::{Client, blame, hang_up, sender_options};
-use crate::pipe::draw::Drawn;
+use super::{Client, Known, blame, hang_up, sender_options};
+use crate::pipe::draw::{AtEnd, Drawn};
 use crate::pipe::hearken::{
     Bell, Happening, Happenings, Objects, Part, Told, closed_early, hearken, next_of, said,
 };
@@ -25,7 +25,7 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::message::pipe::COMMAND_BYTES_MAX;
-use fobs_model::message::{Message, PIPE, PipeEnd, PipeNews, PipeRequest, Reuse};
+use fobs_model::message::{Message, PIPE, PipeEnd, PipeNews, PipeRequest};
 use fobs_model::options::{Remote, TransferOptions};
 use fobs_model::text::printable;
 use fobs_store::{Sink, Source};
@@ -43,8 +43,33 @@ pub struct PipeEnds {
     pub input: OwnedFd,
     /// What comes from there is written to this.
     pub output: OwnedFd,
-    /// What a command there says beside its output is written to this.
-    pub errors: OwnedFd,
+    /// What a command there says beside its output is written to this, if to anything.
+    pub errors: Option<OwnedFd>,
+}
+
+/// Those of a program in this process, which is told what a descriptor cannot say.
+pub(crate) struct NearEnds {
+    pub(crate) ends: PipeEnds,
+    /// Says whether the end of its input is one of its bytes.
+    pub(crate) at_end: AtEnd,
+    /// Is told once of each.
+    pub(crate) on: Box<dyn Fn(Turned) + Send>,
+}
+
+/// What has become of a direction of a pipe, before its descriptor shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turned {
+    /// All that comes from the other side was written, and no more will be.
+    AllReceived,
+    /// The other side reads no more.
+    Unread,
+}
+
+impl From<PipeEnds> for NearEnds {
+    /// Those of other programs: their ends are what they say they are.
+    fn from(ends: PipeEnds) -> NearEnds {
+        NearEnds { ends, at_end: Box::new(|| Ok(())), on: Box::new(|_| ()) }
+    }
 }
 
 /// A pipe that has ended well.
@@ -81,6 +106,16 @@ pub fn pipe(
     ends: impl FnOnce() -> Result<PipeEnds>,
     manner: PipeManner<'_>,
 ) -> Result<Piped> {
+    run(remote, request, || ends().map(NearEnds::from), manner)
+}
+
+/// [`pipe`], whose ends may be those of a program in this process.
+pub(crate) fn run(
+    remote: &Remote,
+    request: PipeRequest,
+    ends: impl FnOnce() -> Result<NearEnds>,
+    manner: PipeManner<'_>,
+) -> Result<Piped> {
     check(&request, manner.options)?;
     let PipeManner { options, sending, receiving, cancel } = manner;
     let mut client = Client::call(remote, options, sending.clone(), cancel)?;
@@ -97,18 +132,19 @@ pub fn pipe(
     writer.set_timeout(options.timeout);
     let (bell, row) = Happenings::new();
     hearken(channel.reader, channel.peer.description, bell.clone())?;
-    let PipeEnds { input, output, errors } = ends;
+    let NearEnds { ends: PipeEnds { input, output, errors }, at_end, on } = ends;
     let (draw, pour) = (Stop::new()?, Stop::new()?);
-    let drawn = Drawn::new(input, draw.clone(), Box::new(|| Ok(())));
+    let drawn = Drawn::new(input, draw.clone(), at_end);
     let unread = bell.clone();
     // Once; where the row is full there is one that reads it.
     let on_unread = Box::new(move || drop(unread.try_send(Happening::Unread)));
     let valve = Valve::new(output, pour.clone(), on_unread);
-    pass_errors(beside, File::from(errors), bell.clone())?;
+    pass_errors(beside, errors.map(File::from), bell.clone())?;
     let end = Watch {
         writer: writer.clone(),
         events: sending,
         valve: valve.clone(),
+        on,
         draw,
         pour,
         flows: flows.clone(),
@@ -194,19 +230,8 @@ impl<'a> Client<'a> {
     where
         'a: 'b,
     {
-        Client {
-            channel,
-            ssh: None,
-            hosts: self.hosts.clone(),
-            tcp_port: self.tcp_port,
-            lane: None,
-            hello: self.hello.clone(),
-            options: self.options,
-            events: events.clone(),
-            cancel,
-            hook: None,
-            reuse: Reuse::default(),
-        }
+        let known = Known { hosts: &self.hosts, tcp_port: self.tcp_port, hello: &self.hello };
+        Client::over(channel, known, (self.options, cancel), events)
     }
 }
 
@@ -241,12 +266,12 @@ fn spawn<'scope>(
 }
 
 /// Writes what a command at the other side says beside its output, in a thread of its own.
-fn pass_errors(mut channel: ControlChannel, mut to: File, bell: Bell) -> Result<()> {
+fn pass_errors(mut channel: ControlChannel, mut to: Option<File>, bell: Bell) -> Result<()> {
     let pass = move || {
         while let Ok(Some(message)) = next_of(&mut channel) {
             if let Message::PipeNews(PipeNews::Errors { bytes }) = message
                 // Nobody reads it: as of a program here.
-                && to.write_all(&bytes.0).is_err()
+                && to.as_mut().is_none_or(|to| to.write_all(&bytes.0).is_err())
             {
                 break;
             }
@@ -266,6 +291,7 @@ struct Watch<'w> {
     writer: ControlWriter,
     events: &'w Arc<dyn EventSink>,
     valve: Valve,
+    on: Box<dyn Fn(Turned) + Send>,
     /// Ends the reading of this side's input.
     draw: Stop,
     /// Ends the writing of its output.
@@ -292,11 +318,15 @@ impl Watch<'_> {
                 Happening::Received(done) => {
                     objects.received = Part::Over;
                     done?;
+                    (self.on)(Turned::AllReceived);
                     self.valve.close();
                 }
                 Happening::Unread => self.writer.send(&Message::PipeNews(PipeNews::Unread))?,
                 Happening::ErrorsEnded => errors = Part::Over,
-                Happening::Heard(PipeNews::Unread) => self.draw.enough(),
+                Happening::Heard(PipeNews::Unread) => {
+                    (self.on)(Turned::Unread);
+                    self.draw.enough();
+                }
                 Happening::Heard(PipeNews::Ended(end)) => ended = Some(end),
                 Happening::Told(text) => {
                     self.events.event(Event::Notice(printable(&text, NOTICE_CHARS_MAX)));
