@@ -42,6 +42,8 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	scripts/test-adapters.sh
 	scripts/test-rsync-users.sh
 	scripts/test-monitoring.sh
+	$(CARGO) build --release --locked -p fobs-cli -p fobs-c
+	scripts/test-globus.sh $(FOBS) $(TARGET)/release
 	scripts/test-python-long.sh
 	$(MAKE) power-cuts
 	$(MAKE) hostile

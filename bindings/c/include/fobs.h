@@ -183,7 +183,8 @@ int fobs_stream_open(const char *url,
                      uint64_t options,
                      uint64_t *stream);
 
-// Waits at the daemon "fobs://host" for the program that opens a stream to name, for the given seconds at most.
+// Waits at the daemon "fobs://host" for the program that opens a stream to name, for the given seconds at
+// most.
 int fobs_stream_accept(const char *url,
                        const char *name,
                        double seconds,

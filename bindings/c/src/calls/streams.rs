@@ -63,7 +63,8 @@ pub extern "C" fn fobs_stream_open(
     })
 }
 
-/// Waits at the daemon "fobs://host" for the program that opens a stream to name, for the given seconds at most.
+/// Waits at the daemon "fobs://host" for the program that opens a stream to name, for the given seconds at
+/// most.
 #[unsafe(no_mangle)]
 pub extern "C" fn fobs_stream_accept(
     url: *const c_char,
