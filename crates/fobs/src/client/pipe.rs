@@ -19,7 +19,7 @@ use crate::pipe::hearken::{
 use crate::pipe::pour::Valve;
 use crate::pipe::{BRANCHES, Stop, branched};
 use fobs_channel::control::{ControlChannel, ControlWriter};
-use fobs_engine::{refused, tell_abort};
+use fobs_engine::{Steering, refused, tell_abort};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -92,6 +92,8 @@ pub struct PipeManner<'p> {
     pub sending: &'p Arc<dyn EventSink>,
     /// Receives what happens to the bytes that come.
     pub receiving: &'p Arc<dyn EventSink>,
+    /// Changes, while it runs, what is sent, and what comes.
+    pub steering: &'p [Steering; 2],
     /// Ends the pipe.
     pub cancel: &'p CancelToken,
 }
@@ -117,7 +119,7 @@ pub(crate) fn run(
     manner: PipeManner<'_>,
 ) -> Result<Piped> {
     check(&request, manner.options)?;
-    let PipeManner { options, sending, receiving, cancel } = manner;
+    let PipeManner { options, sending, receiving, steering: [steer_up, steer_down], cancel } = manner;
     let mut client = Client::call(remote, options, sending.clone(), cancel)?;
     let joined = client.join(request);
     let branches = joined.map_err(|error| cancel.explain(blame(error, client.ssh.as_ref(), cancel)))?;
@@ -155,12 +157,12 @@ pub(crate) fn run(
         let figures = &sent;
         spawn(scope, (bell.clone(), Happening::Sent), move || {
             let source = Source::from_pipe(Box::new(drawn), compress, MemoryBudget::default())?;
-            figures.keep(up.push(source, Vec::new(), &there, &mut Course::of_pipe(transfer_id()))?.0)
+            figures.keep(up.push(source, Vec::new(), &there, &mut course_of(steer_up))?.0)
         })?;
         let figures = &received;
         spawn(scope, (bell.clone(), Happening::Received), move || {
             let sink = Sink::to_pipe(valve.writer(), MemoryBudget::default());
-            figures.keep(down.pull(vec![STREAM.to_vec()], sink, &mut Course::of_pipe(transfer_id()))?.0)
+            figures.keep(down.pull(vec![STREAM.to_vec()], sink, &mut course_of(steer_down))?.0)
         })?;
         let mut objects = Objects::begin();
         let ended = end.watch((&row, &mut objects), cancel);
@@ -249,6 +251,13 @@ impl Figures {
     fn take(self) -> Summary {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Of an object that is changed by this.
+fn course_of(steering: &Steering) -> Course {
+    let mut course = Course::of_pipe(transfer_id());
+    course.steering = steering.clone();
+    course
 }
 
 /// Moves an object in a thread of its own.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::Stream;
 use super::state::{StreamState, failed};
 use crate::client::pipe::{NearEnds, PipeEnds, PipeManner, Turned, run};
+use fobs_engine::Steering;
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink};
@@ -178,7 +179,14 @@ impl Work {
             opened.is_open();
             Ok(ends)
         };
-        let manner = PipeManner { options, sending: &sending, receiving: &receiving, cancel: &cancel };
+        let steering = [Steering::new(), Steering::new()];
+        let manner = PipeManner {
+            options,
+            sending: &sending,
+            receiving: &receiving,
+            steering: &steering,
+            cancel: &cancel,
+        };
         let moved = AssertUnwindSafe(|| run(remote, request, ends, manner));
         let outcome = catch_unwind(moved).unwrap_or_else(|_| Err(failed()));
         drop(hook);
