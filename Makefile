@@ -36,10 +36,14 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs-store -p fobs-filter -p fobs-daemon --features fobs-store/long,fobs-filter/long,fobs-daemon/long
+	$(CARGO) clippy -p fobs-daemon --features tokio --all-targets --locked -- -D warnings
+	$(CARGO) test --locked -p fobs-daemon --features tokio --test streams
 	$(CARGO) test --locked -p fobs-cli --features long
 	scripts/test-adapters.sh
 	scripts/test-rsync-users.sh
 	scripts/test-monitoring.sh
+	$(CARGO) build --release --locked -p fobs-cli -p fobs-c
+	scripts/test-globus.sh $(FOBS) $(TARGET)/release
 	scripts/test-python-long.sh
 	$(MAKE) power-cuts
 	$(MAKE) hostile

@@ -41,7 +41,7 @@ c_tests() {
     local work
     work=$(mktemp -d)
     trap 'rm -rf "$work"; [ -z "${server:-}" ] || kill "$server"' RETURN
-    "$FOBS" keygen --out "$work/client" | sed -n '/fobs-ed25519/s/^/read-write /p' >"$work/authorized_keys"
+    "$FOBS" keygen --out "$work/client" | sed -n '/fobs-ed25519/s/^/read-write,pipe-names /p' >"$work/authorized_keys"
     chmod go-w "$work/authorized_keys"
     mkdir "$work/root"
     local port=$((30000 + $$ % 10000))
@@ -54,11 +54,22 @@ c_tests() {
     done
     local flags=(-std=c11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -fno-sanitize-recover=all
         -Ibindings/c/include "-L$built" "-Wl,-rpath,$built")
-    for source in bindings/c/examples/roundtrip.c bindings/c/tests/bad_input.c; do
+    for source in bindings/c/examples/roundtrip.c bindings/c/tests/bad_input.c bindings/c/tests/streams.c; do
         gcc "${flags[@]}" "$source" -lfobs_c -o "$work/program"
         "$work/program" "fobs://127.0.0.1:$port/" "identity=$work/client" "known_hosts=$work/known_hosts"
         echo "$source: as it should be, under the sanitizers"
     done
+    gcc "${flags[@]}" bindings/c/examples/join.c -lfobs_c -o "$work/join"
+    local keys=("identity=$work/client" "known_hosts=$work/known_hosts") listener
+    "$work/join" listen "fobs://127.0.0.1:$port/" numbers "${keys[@]}" </dev/null >"$work/numbers" &
+    listener=$!
+    until seq 300000 | "$work/join" call "fobs://127.0.0.1:$port/numbers" "${keys[@]}" 2>"$work/said"; do
+        # Until the other end listens, nothing has the name.
+        grep -q 'no pipe listens' "$work/said" || { cat "$work/said" && return 1; }
+    done
+    wait "$listener"
+    seq 300000 | cmp - "$work/numbers"
+    echo "bindings/c/examples/join.c: as it should be, under the sanitizers"
 }
 
 c_tests

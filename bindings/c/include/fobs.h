@@ -51,6 +51,18 @@
 // An entry that is something else.
 #define FOBS_OTHER 4
 
+// A read or write of a stream that does not block would wait; poll its descriptor.
+#define FOBS_AGAIN -1
+
+// The other end of the stream reads no more, which is no failure of the stream.
+#define FOBS_UNREAD -2
+
+// The direction of a stream that is read.
+#define FOBS_READ 1
+
+// The direction that is written.
+#define FOBS_WRITE 2
+
 // Figures of a transfer.
 typedef struct fobs_summary {
   // File bytes verified.
@@ -85,6 +97,16 @@ typedef struct fobs_entry {
 
 // Receives the entries of a directory; anything but 0 ends the listing with FOBS_INTERRUPTED.
 typedef int (*fobs_entry_callback)(void *user, const struct fobs_entry *entry);
+
+// How a stream has ended.
+typedef struct fobs_stream_end {
+  // Of the command: 128 and the number of a signal that ended it; 0 of what is no command.
+  int exit_code;
+  // Bytes that were written and are at the other end.
+  uint64_t sent;
+  // Bytes that came from there.
+  uint64_t received;
+} fobs_stream_end;
 
 #ifdef __cplusplus
 extern "C" {
@@ -152,6 +174,76 @@ int fobs_remove(uint64_t session,
 
 // Makes a directory; with those above it, and none where it exists, if parents is not 0.
 int fobs_mkdir(uint64_t session, const char *name, int parents);
+
+// Opens a byte stream, and waits until its other end is there: at "fobs://host/NAME" the command of the
+// key's line or the program that accepts as NAME, with a null command; at "host:" or "ssh://host" the
+// command, for the shell there.
+int fobs_stream_open(const char *url,
+                     const char *command,
+                     uint64_t options,
+                     uint64_t *stream);
+
+// Waits at the daemon "fobs://host" for the program that opens a stream to name, for the given seconds at
+// most.
+int fobs_stream_accept(const char *url,
+                       const char *name,
+                       double seconds,
+                       uint64_t options,
+                       uint64_t *stream);
+
+// As fobs_stream_open() if name is null and else as fobs_stream_accept(), and does not wait: what is written
+// leaves once the other end is there, and a stream that cannot be opened is one that fails.
+// fobs_stream_abort() ends the wait.
+int fobs_stream_start(const char *url,
+                      const char *command,
+                      const char *name,
+                      double seconds,
+                      uint64_t options,
+                      uint64_t *stream);
+
+// Waits until the other end of a stream that was started is there, or says why it will not be.
+int fobs_stream_opened(uint64_t stream);
+
+// Says whether reads and writes return FOBS_AGAIN where they would wait: not 0 for yes. They wait at first.
+int fobs_stream_nonblocking(uint64_t stream,
+                            int nonblocking);
+
+// The descriptor of a stream, to be polled and not to be read, written or closed: readable where there are
+// bytes or the end, writable where there is room, both at a failure.
+int fobs_stream_descriptor(uint64_t stream,
+                           int *descriptor);
+
+// Fills the front of a buffer with what has come, waiting where nothing has: filled is 0 at the end of
+// everything that was written to the other end. FOBS_AGAIN where the stream does not block.
+int fobs_stream_read(uint64_t stream,
+                     void *data,
+                     uintptr_t size,
+                     uintptr_t *filled);
+
+// Writes some bytes of a buffer, at least one, waiting where there is no room. FOBS_AGAIN where the stream
+// does not block, FOBS_UNREAD where the other end reads no more.
+int fobs_stream_write(uint64_t stream,
+                      const void *data,
+                      uintptr_t size,
+                      uintptr_t *written);
+
+// Ends directions of a stream, FOBS_READ, FOBS_WRITE or both: after the last byte that was written the other
+// end reads an end, and one that writes more than is read is told so.
+int fobs_stream_shutdown(uint64_t stream,
+                         int directions);
+
+// Bytes that were written and are verified at the server so far.
+int fobs_stream_verified(uint64_t stream, uint64_t *verified);
+
+// Fails a stream at both ends, and tells the other one why; from any thread. It is still to be closed.
+int fobs_stream_abort(uint64_t stream,
+                      const char *why);
+
+// Ends both directions of a stream, waits until everything that was written is at the other end, and frees
+// the handle whatever comes of it. An error where not everything arrived; the exit code of a command, in end
+// if that is not null, is none.
+int fobs_stream_close(uint64_t stream,
+                      struct fobs_stream_end *end);
 
 #ifdef __cplusplus
 }  // extern "C"

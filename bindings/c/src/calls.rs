@@ -3,6 +3,10 @@
 #![expect(unsafe_code, reason = "arguments from C are pointers")]
 #![expect(non_camel_case_types, reason = "names of the header")]
 
+mod streams;
+
+pub use streams::*;
+
 use crate::handles::{self, OPTIONS, Opened, SESSIONS};
 use fobs::{Entry, EntryKind, Error, ErrorKind, Result, Session, Summary, TransferOptions, location};
 use std::cell::RefCell;
@@ -73,6 +77,18 @@ pub struct fobs_entry {
     pub mtime_ns: u32,
 }
 
+/// How a stream has ended.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct fobs_stream_end {
+    /// Of the command: 128 and the number of a signal that ended it; 0 of what is no command.
+    pub exit_code: c_int,
+    /// Bytes that were written and are at the other end.
+    pub sent: u64,
+    /// Bytes that came from there.
+    pub received: u64,
+}
+
 /// Receives the entries of a directory; anything but 0 ends the listing with FOBS_INTERRUPTED.
 pub type fobs_entry_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, entry: *const fobs_entry) -> c_int>;
@@ -125,18 +141,26 @@ fn buffer<'a>(data: *mut c_void, len: usize) -> Result<&'a mut [u8]> {
     }
 }
 
-fn report(summary: &Summary, to: *mut fobs_summary) -> Result<()> {
-    // SAFETY: null where the caller wants no figures, else a valid place.
+/// Fills a place that may be null.
+fn tell<T>(to: *mut T, value: T) {
+    // SAFETY: null or, as the caller promises, a valid place of its own until the call returns.
     if let Some(to) = unsafe { to.as_mut() } {
-        *to = fobs_summary {
+        *to = value;
+    }
+}
+
+fn report(summary: &Summary, to: *mut fobs_summary) -> Result<()> {
+    tell(
+        to,
+        fobs_summary {
             bytes: summary.bytes,
             resumed_bytes: summary.resumed_bytes,
             files: summary.files,
             failed: summary.errors.len() as u64,
             seconds: summary.seconds,
             goodput_bps: summary.goodput_bps,
-        };
-    }
+        },
+    );
     match summary.errors.first() {
         Some(failed) => Err(Error::new(ErrorKind::Partial, failed.message.clone())),
         None => Ok(()),

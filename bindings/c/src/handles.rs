@@ -1,6 +1,6 @@
 //! What a number stands for.
 
-use fobs::{Error, ErrorKind, Result, Session, TransferOptions};
+use fobs::{Error, ErrorKind, Result, Session, Stream, TransferOptions};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,14 @@ pub(crate) struct Opened {
     process: u32,
 }
 
+/// A stream, likewise.
+#[derive(Clone)]
+pub(crate) struct OpenStream {
+    stream: Arc<Stream>,
+    process: u32,
+}
+
+pub(crate) static STREAMS: Table<OpenStream> = Table::new("stream");
 pub(crate) static SESSIONS: Table<Opened> = Table::new("session");
 pub(crate) static OPTIONS: Table<TransferOptions> = Table::new("set of options");
 
@@ -29,6 +37,31 @@ impl Opened {
     pub(crate) fn new(session: Session) -> Opened {
         Opened { session: Arc::new(session), process: std::process::id() }
     }
+}
+
+impl OpenStream {
+    pub(crate) fn new(stream: Stream) -> OpenStream {
+        OpenStream { stream: Arc::new(stream), process: std::process::id() }
+    }
+
+    fn of_this_process(self) -> Result<Arc<Stream>> {
+        if self.process == std::process::id() {
+            return Ok(self.stream);
+        }
+        std::mem::forget(self.stream);
+        let message = "the stream was opened before this process was forked; open one here";
+        Err(Error::new(ErrorKind::Usage, message))
+    }
+}
+
+/// A stream of this process.
+pub(crate) fn stream(number: u64) -> Result<Arc<Stream>> {
+    STREAMS.get(number)?.of_this_process()
+}
+
+/// Likewise, whose number stands for nothing from now on.
+pub(crate) fn take_stream(number: u64) -> Result<Arc<Stream>> {
+    STREAMS.take(number)?.of_this_process()
 }
 
 impl<T: Clone> Table<T> {

@@ -1,4 +1,4 @@
-//! The C ABI: sessions, objects and files by name (include/fobs.h).
+//! The C ABI: sessions, objects, files by name and byte streams (include/fobs.h).
 //!
 //! Handles are numbers that are never used twice, so that a wrong one is found; pointers are followed only as
 //! far as the caller says. A panic becomes `FOBS_INTERNAL`.

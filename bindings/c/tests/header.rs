@@ -11,6 +11,7 @@ fn the_header_is_of_this_source() {
     cbindgen::Builder::new()
         .with_config(config)
         .with_src(here.join("src/calls.rs"))
+        .with_src(here.join("src/calls/streams.rs"))
         .generate()
         .expect("a header")
         .write(&mut made);

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   session   what opens a session and starts jobs over it
+//!   stream    byte streams to programs
 //!   copies    copies without one
 //!   named     options by name, names of a tree, patterns
 //!   job       one call that runs
@@ -28,6 +29,7 @@ mod parts;
 mod queue;
 mod session;
 mod shared;
+mod stream;
 mod values;
 mod waker;
 
@@ -44,6 +46,8 @@ mod _fobs {
     use super::parts::{hash_pieces, join_pieces, root_of};
     #[pymodule_export]
     use super::session::Core;
+    #[pymodule_export]
+    use super::stream::RawStream;
     #[pymodule_export]
     use super::waker::Waker;
 

@@ -5,6 +5,7 @@ use crate::lent::{Cursor, Growing, Lent, Use};
 use crate::named::{Named, Paths, Picked, from_root, picking, with};
 use crate::parts::{Expected, Part};
 use crate::queue::{Queue, spawn};
+use crate::stream::{self, RawStream, Target};
 use crate::values::{Value, summary};
 use fobs::{
     Call, Error, ErrorKind, FileStamp, Onto, PublicKey, Remote, Result, Session, SignedTicket,
@@ -78,6 +79,17 @@ impl Core {
             }
             Ok(Value::Nothing)
         })
+    }
+
+    /// Starts to open a stream over a connection of its own; see [`stream::open`].
+    fn stream(
+        &self,
+        target: Target,
+        options: Named,
+        errors: bool,
+    ) -> PyResult<(Job, RawStream, Option<i32>)> {
+        let made = self.check_process().and_then(|()| self.made.clone());
+        stream::open(made, target, &options, errors)
     }
 
     /// Ends the connection once no job uses it; `None` where there is none.

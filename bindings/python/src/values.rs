@@ -19,6 +19,8 @@ pub(crate) enum Value {
     Hashed(Vec<Result<HashedFile>>),
     Ticket(SignedTicket),
     Summary(Box<Summary>),
+    /// Of a stream: exit code, bytes that were sent, and that came.
+    StreamEnd(u8, u64, u64),
 }
 
 /// Of a transfer.
@@ -73,6 +75,7 @@ impl Value {
                 (text, host, port, key.to_string()).into_pyobject(py)?.into_any().unbind()
             }
             Value::Summary(summary) => summary_of(py, &summary)?.into_any().unbind(),
+            Value::StreamEnd(code, sent, came) => (code, sent, came).into_pyobject(py)?.into_any().unbind(),
         })
     }
 }

@@ -16,6 +16,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs/python.md"
 
 def test_the_document_runs(served: Served) -> None:
     pytest.importorskip("numpy")
+    served.authorize("read-write,pipe-names")
     names = {"url": served.url, "keys": served.keys}
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     outcome = doctest.testfile(str(DOCUMENT), module_relative=False, globs=names, optionflags=flags)

@@ -51,6 +51,26 @@ pub fn answer(
     }
 }
 
+/// What a running pipe answers: a change is one of both directions.
+pub fn answer_of_pipe(
+    snapshot: impl Fn() -> Snapshot + Send + 'static,
+    steering: [Steering; 2],
+    cc: CongestionControl,
+    cancel: CancelToken,
+) -> impl Fn(Ask) -> Answer + Send + 'static {
+    move |ask| match ask {
+        Ask::Status => {
+            let paused = steering.iter().all(Steering::is_paused);
+            Answer::Status(Box::new(Snapshot { paused, ..snapshot() }))
+        }
+        Ask::Change(change) => {
+            let answers = steering.each_ref().map(|steering| apply(&change, steering, cc, &cancel));
+            let refused = answers.into_iter().find(|answer| *answer != Answer::Changed);
+            refused.unwrap_or(Answer::Changed)
+        }
+    }
+}
+
 /// Does what was asked of a copy with this algorithm.
 fn apply(text: &str, steering: &Steering, cc: CongestionControl, cancel: &CancelToken) -> Answer {
     let change: Change = match text.parse() {
@@ -94,6 +114,26 @@ mod tests {
         }
         assert!(!cancel.is_cancelled());
         assert_eq!(told("cancel", fixed), Answer::Changed);
+        assert!(cancel.is_cancelled());
+    }
+
+    #[test]
+    fn a_pipe_changes_in_both_directions() {
+        let (steering, cancel) = ([Steering::new(), Steering::new()], CancelToken::new());
+        let shown = || Snapshot { bytes: 7, ..Snapshot::default() };
+        let answer = answer_of_pipe(shown, steering.clone(), CongestionControl::Auto, cancel.clone());
+        let is_paused = || match answer(Ask::Status) {
+            Answer::Status(status) => (status.paused, status.bytes),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((is_paused(), answer(Ask::Change("pause".to_owned()))), ((false, 7), Answer::Changed));
+        assert!(is_paused().0 && steering.iter().all(Steering::is_paused));
+        // An older program sends.
+        steering[1].is_in_vain();
+        assert!(
+            matches!(answer(Ask::Change("resume".to_owned())), Answer::Refused(why) if why.contains("older"))
+        );
+        assert_eq!(answer(Ask::Change("cancel".to_owned())), Answer::Changed);
         assert!(cancel.is_cancelled());
     }
 }

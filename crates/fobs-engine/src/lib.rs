@@ -56,7 +56,7 @@ pub use link::{Incoming, Link, LinkSetup, PathValidation};
 pub use receive::{ReceiveJob, receive};
 pub use remedy::RemedyPolicy;
 pub use report::{Counted, Crawls, Reporter};
-pub use send::{SendJob, send};
+pub use send::{SendJob, SendOutcome, send};
 pub use setup::{
     choice_of, receiver_config, sender_config, stream_target, summary, tcp_tuning, transport_of, udp_options,
 };

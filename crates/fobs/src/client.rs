@@ -72,6 +72,38 @@ struct Client<'a> {
     reuse: Reuse,
 }
 
+/// A server that was reached before, as one more channel to it finds it.
+struct Known<'k> {
+    hosts: &'k [String],
+    tcp_port: u16,
+    hello: &'k Hello,
+}
+
+impl<'a> Client<'a> {
+    /// A session over one more channel to a server whose hello is known. Nothing ends its set-up, and its
+    /// server keeps nothing.
+    fn over(
+        channel: ControlChannel,
+        known: Known<'_>,
+        (options, cancel): (&'a TransferOptions, &'a CancelToken),
+        events: &Arc<dyn EventSink>,
+    ) -> Client<'a> {
+        Client {
+            channel,
+            ssh: None,
+            hosts: known.hosts.to_vec(),
+            tcp_port: known.tcp_port,
+            lane: None,
+            hello: known.hello.clone(),
+            options,
+            events: events.clone(),
+            cancel,
+            hook: None,
+            reuse: Reuse::default(),
+        }
+    }
+}
+
 /// The figures of a complete transfer, and when it was complete.
 type Done = (Summary, SystemTime);
 

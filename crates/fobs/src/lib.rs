@@ -67,6 +67,7 @@
 //!   object/          many transfers over one session, from and to memory; files at the server by name
 //!   client, server   the two ends of a session; session is what both have in common
 //!   pipe/            programs at both ends: descriptors, commands, meetings by name
+//!   stream/          one of them is this process: reading and writing, waiting and polling
 //!   direct           small objects in the messages of the control channel
 //!   restrict         what `fobs server --restrict` allows
 //!   examine/         what an end finds out of itself
@@ -99,6 +100,7 @@ pub mod restrict;
 pub mod server;
 #[doc(hidden)]
 pub mod session;
+mod stream;
 mod transfer;
 
 pub use client::pipe::{PipeEnds, PipeManner, Piped, pipe};
@@ -134,4 +136,7 @@ pub use fobs_store::{NameCharsets, clean, expand_here, matches_component, pieces
 pub use fobs_sys::named;
 pub use object::{Call, HashedFile, Onto, Session, SessionBuilder};
 pub use server::{StdioError, serve_stdio};
+#[cfg(feature = "tokio")]
+pub use stream::AsyncStream;
+pub use stream::{Stream, StreamBuilder};
 pub use transfer::{Transfer, TransferBuilder};

@@ -7,6 +7,7 @@ mod host;
 mod kept;
 pub mod login;
 mod opened;
+mod outgoing;
 mod pipe;
 mod reach;
 mod request;
@@ -18,6 +19,7 @@ use grant::{Granted, accept, grant};
 pub use host::{Answered, Fetch, Host, Leave, SessionFigures, StillThere, no_patterns};
 pub use login::{StdioError, serve_stdio};
 pub use opened::{Opened, open_session};
+use outgoing::SendManner;
 pub use reach::Reach;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
 use stores::{push_sink, source_of};
@@ -27,19 +29,17 @@ pub use wanted::{Wanted, Work};
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
     check_bases, cp_rules, cp_survey, delta_of, listing_form, preserved, pursuit, receiver_config,
-    sender_config, sync_survey,
+    sync_survey,
 };
 use fobs_channel::control::ControlChannel;
-use fobs_engine::memory::history::RememberedPath;
-use fobs_engine::memory::lessons::Lessons;
-use fobs_engine::{Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle};
+use fobs_engine::{Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, Steering, Throttle};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::EventSink;
 use fobs_model::host_facts::{HostFacts, KeyFacts};
-use fobs_model::message::{Accept, Hello, Message, Open, PULSE, Sending, WAITS};
+use fobs_model::message::{Accept, Hello, Message, Open, PULSE, WAITS};
 use fobs_model::options::{Privileges, Stamps};
 use fobs_model::permit::{Needs, Permit};
 use fobs_model::text::sane;
@@ -278,7 +278,7 @@ fn send_pull(
     (granted, hello): (Granted, &Hello),
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { answer, mut link, streams, knows_survey, knows_parts } = granted;
+    let (knows_survey, knows_parts) = (granted.knows_survey, granted.knows_parts);
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
         None => source_of(policy.base, &open, &policy.permit, policy.size_max, &policy.budget),
@@ -286,41 +286,17 @@ fn send_pull(
     if knows_survey {
         source.tell_identities();
     }
-    // The client's first datagram carries the credit, so none is known here.
-    let sending = Sending { limit_bps: policy.throttle.cap(open.sending.limit_bps), ..open.sending };
-    let config = sender_config(&sending, open.payload_size, 0)?;
-    let deadline = pursuit(&sending);
-    let ports = format!("port {}", link.socket.local_addr().port());
-    accept(&channel.writer, Accept { shape: Some(source.shape()), ..answer })?;
-    link.clock = Clock::start();
-    let lessons = Lessons::of_the_user(&channel.peer);
-    let reporter = Reporter::new(policy.events, channel.writer.clone());
-    let outcome = fobs_engine::send(SendJob {
-        link,
-        streams,
-        source,
+    let manner = SendManner {
         survey: (open.sync.is_some() || knows_survey && open.resuming.survey)
             .then(|| listing_form(open.sync.as_deref(), open.resuming.checksum, knows_parts)),
         delta: delta_of(open.sync.as_deref(), open.resuming.delta),
-        config,
         endurance: endurance_of(hello, open.timeout),
-        deadline,
-        reader: channel.reader,
-        writer: channel.writer,
-        reporter: reporter.clone(),
-        cancel: cancel.clone(),
-        far_limit_bps: policy.throttle.cap(None),
+        deadline: pursuit(&open.sending),
         throttle: policy.throttle,
-        remembered: RememberedPath::of_the_user(&channel.peer),
-        // The client sends the first datagram.
-        answered: None,
-        lessons: lessons.clone(),
-        steering: Steering::new(),
-        peer_name: channel.peer.description,
-        ports,
-    })?;
+        events: policy.events,
+    };
+    let (outcome, reporter) = outgoing::send(channel, granted, (&open, source), manner, cancel)?;
     let complete = outcome.complete;
-    lessons.keep(outcome.taught);
     Ok(SessionFigures {
         direction: TransferDirection::Pull,
         files: complete.files,

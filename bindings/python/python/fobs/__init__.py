@@ -35,6 +35,8 @@ from ._fobs import VERSION as __version__
 from ._job import Job
 from ._options import Options
 from ._session import Session
+from ._stream_tasks import stream_async
+from ._streams import Stream, stream
 from ._types import Entry, Explanation, FailedFile, Progress, Result, Stage, Ticket
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "SourceNotFoundError",
     "SshError",
     "Stage",
+    "Stream",
     "Ticket",
     "TransferTimeoutError",
     "UsageError",
@@ -73,5 +76,7 @@ __all__ = [
     "cp",
     "cp_async",
     "start_cp",
+    "stream",
+    "stream_async",
     "sync",
 ]

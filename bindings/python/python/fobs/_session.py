@@ -13,6 +13,8 @@ from . import _fobs
 from ._errors import DestinationError, SourceNotFoundError, TransferTimeoutError, UsageError
 from ._job import Job, OnProgress, transferred
 from ._options import Option, Options, named, resolved, seconds
+from ._stream_tasks import opened
+from ._streams import Command, Opening, Stream
 from ._types import Entry, Result, Ticket
 from ._values import (
     Path,
@@ -276,6 +278,33 @@ class Session:
     async def get_bytes_async(self, name: Path, max_bytes: int = _BYTES_MAX, **options: Unpack[Options]) -> bytes:
         """As :meth:`get_bytes`."""
         return await self.start_get_bytes(name, max_bytes, **options)._wait_async()
+
+    def stream(
+        self,
+        name: Path = "",
+        command: Command | None = None,
+        *,
+        listen: str | None = None,
+        wait: float | None = None,
+        stderr: bool = False,
+        **options: Unpack[Options],
+    ) -> Stream:
+        """Opens a byte stream to a program at this server, as :func:`stream` does: over a connection of its own, with
+        the session's options. ``name`` stands in place of the URL's path.
+        """
+        return Opening(self._core, name, command, listen, wait, stderr, options).blocking()
+
+    async def stream_async(
+        self,
+        name: Path = "",
+        command: Command | None = None,
+        *,
+        listen: str | None = None,
+        wait: float | None = None,
+        **options: Unpack[Options],
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """As :meth:`stream`, as a reader and a writer of asyncio."""
+        return await opened(Opening(self._core, name, command, listen, wait, False, options))
 
     def ls(self, name: Path = "", links: bool = False) -> list[Entry]:
         """What a directory holds, sorted by name; links are not followed. With ``links``, what they lead to is

@@ -57,17 +57,13 @@ impl Recording {
     /// The record is of a copy of these locations, from now on.
     pub fn describe(&self, sources: &[OsString], destination: &OsStr) {
         let sources: Vec<String> = sources.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-        // Without a name the page says nothing of the host.
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let began = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         *locked(&self.subject) = Snapshot {
             id: std::process::id(),
             sources: sources.iter().take(SOURCES_NAMED_MAX).cloned().collect(),
             destination: destination.to_string_lossy().into_owned(),
             ..Snapshot::default()
         };
-        let subject = Subject::new(&sources, &destination.to_string_lossy(), host.trim(), began);
-        locked(&self.recorder).describe(subject);
+        locked(&self.recorder).describe(subject_of(&sources, &destination.to_string_lossy()));
     }
 
     /// Prints how the copy stands.
@@ -118,9 +114,16 @@ impl Recording {
     /// # Errors
     /// `FileIo` if the file cannot be written.
     pub fn write_trace(&self, to: TraceFile, outcome: &Outcome) -> Result<()> {
-        let TraceFile { path, file } = to;
-        self.trace(outcome).write(BufWriter::new(file)).map_err(|error| unwritable(&path, &error))
+        to.write(&self.trace(outcome))
     }
+}
+
+/// What a record of this host is of, from now on.
+pub fn subject_of(sources: &[String], destination: &str) -> Subject {
+    // Without a name the page says nothing of the host.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let began = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+    Subject::new(sources, destination, host.trim(), began)
 }
 
 /// The file of `--trace`, open before the copy starts, so that an impossible place is found out first.
@@ -137,6 +140,15 @@ impl TraceFile {
     pub fn create(path: &Path) -> Result<TraceFile> {
         let file = fobs::named::create(path, fobs::named::USUAL).map_err(|error| unwritable(path, &error))?;
         Ok(TraceFile { path: path.to_owned(), file })
+    }
+
+    /// Writes a record into it.
+    ///
+    /// # Errors
+    /// `FileIo` if that is not possible.
+    pub fn write(self, trace: &Trace) -> Result<()> {
+        let TraceFile { path, file } = self;
+        trace.write(BufWriter::new(file)).map_err(|error| unwritable(&path, &error))
     }
 }
 

@@ -107,5 +107,8 @@ pub const TELLING: &[Row] = &[
         .on(&[CP, SYNC, PIPE.help("Explain at the end what limited the rate of each direction, with remedies")]),
     Row::new("trace", "FILE", Takes::Path(Names::File, |it, file| it.program.trace = Some(file)))
         .help("Write the measurements of both ends to FILE, for fobs explain")
-        .on(&[CP.of_one_run()]),
+        .on(&[
+            CP.of_one_run(),
+            PIPE.of_one_run().help("Write the measurements of the direction that moved more to FILE, for fobs explain"),
+        ]),
 ];

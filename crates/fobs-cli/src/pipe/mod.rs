@@ -13,11 +13,13 @@ use fobs::event::EventSink;
 use fobs::options::flag::CommandName;
 use fobs::options::{Carrier, Remote};
 use fobs::{
-    CancelToken, Error, ErrorKind, PipeEnds, PipeManner, PipeRequest, Piped, Result, TransferOptions, pipe,
+    CancelToken, Error, ErrorKind, PipeEnds, PipeManner, PipeRequest, Piped, Result, Steering,
+    TransferOptions, pipe,
 };
 
 use crate::args::pipe::PipeArgs;
-use crate::{location, output, push, resolve, signals};
+use crate::explain::TraceFile;
+use crate::{ctl, live, location, output, push, resolve, signals};
 use shown::{Direction, Shown};
 
 /// Where `--listen` waits, if no host is named.
@@ -26,7 +28,14 @@ const LOCAL_DAEMON: &str = "fobs://localhost/";
 /// Runs `fobs pipe`; returns the exit code: the command's, unless the pipe itself failed.
 pub fn run(args: &PipeArgs) -> u8 {
     let shown = Arc::new(Shown::new(&args.way.0.chosen.program));
-    let done = plan(args).and_then(|plan| carry_out(args, &plan, &shown));
+    let trace = args.way.0.chosen.program.trace.as_deref();
+    let done = plan(args).and_then(|plan| {
+        // First, so that an impossible place is found out before anything runs.
+        let trace = trace.map(TraceFile::create).transpose()?;
+        let done = carry_out(args, &plan, &shown);
+        let traced = trace.map_or(Ok(()), |file| shown.write_trace(file, &done));
+        done.and_then(|piped| traced.map(|()| piped))
+    });
     if let Err(error) = &done
         && !args.way.0.chosen.program.json
     {
@@ -105,11 +114,31 @@ fn carry_out(args: &PipeArgs, plan: &Plan, shown: &Arc<Shown>) -> Result<Piped> 
     signals::install(&cancel)?;
     let sending: Arc<dyn EventSink> = shown.direction(Direction::Sent);
     let receiving: Arc<dyn EventSink> = shown.direction(Direction::Received);
+    let steering = [Steering::new(), Steering::new()];
+    shown.describe("-", &subject(plan));
+    let asked = shown.clone();
+    let answer = ctl::answer_of_pipe(
+        move || asked.snapshot(),
+        steering.clone(),
+        options.congestion_control,
+        cancel.clone(),
+    );
+    let _seat = live::Seat::take(answer);
     push::with_consent(&args.way.0, std::slice::from_ref(remote), options.clone(), |options| {
-        let manner =
-            PipeManner { options: &options, sending: &sending, receiving: &receiving, cancel: &cancel };
+        let manner = PipeManner {
+            options: &options,
+            sending: &sending,
+            receiving: &receiving,
+            steering: &steering,
+            cancel: &cancel,
+        };
         pipe(remote, request.clone(), || ends(shown), manner)
     })
+}
+
+/// What a pipe leads to, for `fobs top`.
+fn subject(plan: &Plan) -> String {
+    format!("{}: {}", plan.remote.host, plan.request.describe())
 }
 
 /// Takes standard input and output over, so that the programs before and behind this one learn of their ends
@@ -118,7 +147,7 @@ fn ends(shown: &Shown) -> Result<PipeEnds> {
     let taken = || -> io::Result<PipeEnds> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = io::stdout().as_fd().try_clone_to_owned()?;
-        let errors = shown.errors()?;
+        let errors = Some(shown.errors()?);
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         // What is printed by mistake disturbs no data.
         rustix::stdio::dup2_stdout(io::stderr())?;

@@ -10,7 +10,9 @@ use fobs::explain::{Explanation, Recorder, explain};
 use fobs::{Piped, Result};
 use serde::Serialize;
 
+use crate::explain::{TraceFile, subject_of};
 use crate::flags::ProgramWords;
+use crate::live::Snapshot;
 use crate::output::{self, Reporter};
 use crate::units::{show_bytes, show_rate};
 
@@ -30,6 +32,8 @@ pub struct Shown {
     reporter: Arc<dyn Reporter>,
     sent: Flow,
     received: Flow,
+    /// What it joins, for a user who asks meanwhile.
+    subject: Mutex<Snapshot>,
 }
 
 /// What is known of a direction.
@@ -42,7 +46,13 @@ struct Flow {
 impl Shown {
     pub fn new(said: &ProgramWords) -> Shown {
         let reporter = output::of_pipe(said);
-        Shown { said: said.clone(), reporter, sent: Flow::default(), received: Flow::default() }
+        Shown {
+            said: said.clone(),
+            reporter,
+            sent: Flow::default(),
+            received: Flow::default(),
+            subject: Mutex::default(),
+        }
     }
 
     /// The sink of a direction.
@@ -72,6 +82,47 @@ impl Shown {
             // Parts of a stream are no files.
             _ => {}
         }
+    }
+
+    /// What it joins, from now on.
+    pub fn describe(&self, here: &str, there: &str) {
+        let (here, there) = (here.to_owned(), there.to_owned());
+        locked(&self.sent.recorder).describe(subject_of(std::slice::from_ref(&here), &there));
+        locked(&self.received.recorder).describe(subject_of(std::slice::from_ref(&there), &here));
+        let subject = Snapshot {
+            id: std::process::id(),
+            sources: vec![here],
+            destination: there,
+            ..Snapshot::default()
+        };
+        *locked(&self.subject) = subject;
+    }
+
+    /// How it stands; what limits it is said of the direction that moves more.
+    pub fn snapshot(&self) -> Snapshot {
+        let recorder = locked(&self.more().recorder);
+        let (elapsed, so_far) = (recorder.elapsed(), recorder.so_far());
+        drop(recorder);
+        locked(&self.subject).clone().with(elapsed, &self.both(), &explain(&so_far))
+    }
+
+    /// Writes the record of the direction that moved more.
+    ///
+    /// # Errors
+    /// `FileIo` where the file cannot be written.
+    pub fn write_trace(&self, to: TraceFile, done: &Result<Piped>) -> Result<()> {
+        let more = self.more();
+        let summary = |piped: &Piped| {
+            if std::ptr::eq(more, &self.sent) { &piped.sent } else { &piped.received }.clone()
+        };
+        let trace = locked(&more.recorder).trace(&done.as_ref().map(summary).map_err(Clone::clone));
+        to.write(&trace)
+    }
+
+    /// The direction that moves more.
+    fn more(&self) -> &Flow {
+        let bytes = |flow: &Flow| locked(&flow.progress).bytes;
+        if bytes(&self.sent) >= bytes(&self.received) { &self.sent } else { &self.received }
     }
 
     /// The progress of both directions; the path is that of the one that moves more.

@@ -1,7 +1,7 @@
 //! `fobs pipe` at a daemon: the command of a key's line, and programs that meet by a name.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -162,4 +162,41 @@ fn a_listener_waits_no_longer_than_it_says() {
         let again = case.run(&mut served.pipe(&case, 0, &["--timeout", "1", "--listen", "db", &host]));
         again.code == Some(30)
     });
+}
+
+#[test]
+fn a_pipe_is_seen_changed_and_recorded() {
+    let case = Case::new("a_pipe_is_seen_changed_and_recorded");
+    let served = Served::start(&case, &["pipe=\"cat\""], &[]);
+    let (url, record) = (served.daemon.url(""), case.path("record.jsonl"));
+    let words = ["--trace", record.to_str().unwrap(), &url];
+    let mut child =
+        served.pipe(&case, 0, &words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("fobs");
+    let (id, mut into) = (child.id(), child.stdin.take().unwrap());
+    into.write_all(&[1; 70_000]).unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 70_000]).unwrap();
+    let run = |words: &[&str]| case.run(case.fobs(Side::Client).args(words));
+    case.wait_for("fobs top shows what went both ways", || {
+        let listed = run(&["top", "--json"]).expect_success();
+        let shown: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("one pipe");
+        assert_eq!((shown["id"].as_u64(), &shown["sources"][0]), (Some(u64::from(id)), &"-".into()), "{shown}");
+        assert!(shown["destination"].as_str().is_some_and(|it| it.ends_with(": pipe to ''")), "{shown}");
+        shown["bytes"] == 140_000
+    });
+    let ctl = |change: &str| run(&["ctl", &id.to_string(), change]);
+    ctl("pause").expect_success();
+    into.write_all(&[2; 10_000]).unwrap();
+    let listed = run(&["top", "--once"]).expect_success();
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("paused"), "{:?}", listed.stdout);
+    ctl("resume").expect_success();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 10_000]).unwrap();
+    assert!(ctl("faster").expect_code(1).stderr.contains("is no change"));
+    drop(into);
+    assert!(child.wait().unwrap().success());
+    let said = run(&["explain", record.to_str().unwrap()]).expect_success();
+    assert!(!said.stdout.is_empty(), "{}", said.stderr);
+    ctl("pause").expect_code(3);
+    // An impossible place is found out before anything runs.
+    let refused = case.run(&mut served.pipe(&case, 0, &["--trace", "/no/such/place", &url])).expect_code(11);
+    assert!(refused.stderr.contains("/no/such/place"), "{}", refused.stderr);
 }

@@ -65,7 +65,9 @@ pub struct SendJob {
 /// The result of a sending session.
 #[derive(Debug)]
 pub struct SendOutcome {
+    /// What the receiver said at the end.
     pub complete: Complete,
+    /// Figures of this end.
     pub finished: Finished,
     /// Windows of losses of known cause, for [`Lessons::keep`].
     pub taught: Vec<Lesson>,

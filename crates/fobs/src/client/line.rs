@@ -5,7 +5,7 @@ use super::direct::{ROOM, may_be_direct};
 use super::manner::Manner;
 use super::persist::{Course, Interlude, Remedy, persist};
 use super::resume::transfer_id;
-use super::{Client, Done, hang_up};
+use super::{Client, Done, Known, hang_up};
 use crate::direct::Filled;
 use fobs_channel::control::{ControlChannel, Kept, KeptSide, ssh};
 use fobs_channel::secure::identity::PublicKey;
@@ -313,19 +313,10 @@ impl Line {
         let channel = self.lease();
         let writer = channel.writer.clone();
         let hook = self.ends_with(cancel);
-        let outcome = work(Client {
-            channel,
-            ssh: None,
-            hosts: self.hosts.clone(),
-            tcp_port: self.tcp_port,
-            lane: None,
-            hello: self.hello.clone(),
-            options,
-            events: events.clone(),
-            cancel,
-            hook: Some(hook),
-            reuse: Reuse { keep: true, ..Reuse::default() },
-        });
+        let known = Known { hosts: &self.hosts, tcp_port: self.tcp_port, hello: &self.hello };
+        let client = Client::over(channel, known, (options, cancel), events);
+        let reuse = Reuse { keep: true, ..Reuse::default() };
+        let outcome = work(Client { hook: Some(hook), reuse, ..client });
         writer.close();
         self.rests();
         let is_sound = match &outcome {

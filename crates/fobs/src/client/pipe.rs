@@ -11,21 +11,21 @@ use super::hearing::{Awaited, Hearing};
 use super::persist::Course;
 use super::request::out_of_turn;
 use super::resume::transfer_id;
-use super::{Client, blame, hang_up, sender_options};
-use crate::pipe::draw::Drawn;
+use super::{Client, Known, blame, hang_up, sender_options};
+use crate::pipe::draw::{AtEnd, Drawn};
 use crate::pipe::hearken::{
     Bell, Happening, Happenings, Objects, Part, Told, closed_early, hearken, next_of, said,
 };
 use crate::pipe::pour::Valve;
 use crate::pipe::{BRANCHES, Stop, branched};
 use fobs_channel::control::{ControlChannel, ControlWriter};
-use fobs_engine::{refused, tell_abort};
+use fobs_engine::{Steering, refused, tell_abort};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::message::pipe::COMMAND_BYTES_MAX;
-use fobs_model::message::{Message, PIPE, PipeEnd, PipeNews, PipeRequest, Reuse};
+use fobs_model::message::{Message, PIPE, PipeEnd, PipeNews, PipeRequest};
 use fobs_model::options::{Remote, TransferOptions};
 use fobs_model::text::printable;
 use fobs_store::{Sink, Source};
@@ -43,8 +43,33 @@ pub struct PipeEnds {
     pub input: OwnedFd,
     /// What comes from there is written to this.
     pub output: OwnedFd,
-    /// What a command there says beside its output is written to this.
-    pub errors: OwnedFd,
+    /// What a command there says beside its output is written to this, if to anything.
+    pub errors: Option<OwnedFd>,
+}
+
+/// Those of a program in this process, which is told what a descriptor cannot say.
+pub(crate) struct NearEnds {
+    pub(crate) ends: PipeEnds,
+    /// Says whether the end of its input is one of its bytes.
+    pub(crate) at_end: AtEnd,
+    /// Is told once of each.
+    pub(crate) on: Box<dyn Fn(Turned) + Send>,
+}
+
+/// What has become of a direction of a pipe, before its descriptor shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turned {
+    /// All that comes from the other side was written, and no more will be.
+    AllReceived,
+    /// The other side reads no more.
+    Unread,
+}
+
+impl From<PipeEnds> for NearEnds {
+    /// Those of other programs: their ends are what they say they are.
+    fn from(ends: PipeEnds) -> NearEnds {
+        NearEnds { ends, at_end: Box::new(|| Ok(())), on: Box::new(|_| ()) }
+    }
 }
 
 /// A pipe that has ended well.
@@ -67,6 +92,8 @@ pub struct PipeManner<'p> {
     pub sending: &'p Arc<dyn EventSink>,
     /// Receives what happens to the bytes that come.
     pub receiving: &'p Arc<dyn EventSink>,
+    /// Changes, while it runs, what is sent, and what comes.
+    pub steering: &'p [Steering; 2],
     /// Ends the pipe.
     pub cancel: &'p CancelToken,
 }
@@ -81,8 +108,18 @@ pub fn pipe(
     ends: impl FnOnce() -> Result<PipeEnds>,
     manner: PipeManner<'_>,
 ) -> Result<Piped> {
+    run(remote, request, || ends().map(NearEnds::from), manner)
+}
+
+/// [`pipe`], whose ends may be those of a program in this process.
+pub(crate) fn run(
+    remote: &Remote,
+    request: PipeRequest,
+    ends: impl FnOnce() -> Result<NearEnds>,
+    manner: PipeManner<'_>,
+) -> Result<Piped> {
     check(&request, manner.options)?;
-    let PipeManner { options, sending, receiving, cancel } = manner;
+    let PipeManner { options, sending, receiving, steering: [steer_up, steer_down], cancel } = manner;
     let mut client = Client::call(remote, options, sending.clone(), cancel)?;
     let joined = client.join(request);
     let branches = joined.map_err(|error| cancel.explain(blame(error, client.ssh.as_ref(), cancel)))?;
@@ -97,18 +134,19 @@ pub fn pipe(
     writer.set_timeout(options.timeout);
     let (bell, row) = Happenings::new();
     hearken(channel.reader, channel.peer.description, bell.clone())?;
-    let PipeEnds { input, output, errors } = ends;
+    let NearEnds { ends: PipeEnds { input, output, errors }, at_end, on } = ends;
     let (draw, pour) = (Stop::new()?, Stop::new()?);
-    let drawn = Drawn::new(input, draw.clone(), Box::new(|| Ok(())));
+    let drawn = Drawn::new(input, draw.clone(), at_end);
     let unread = bell.clone();
     // Once; where the row is full there is one that reads it.
     let on_unread = Box::new(move || drop(unread.try_send(Happening::Unread)));
     let valve = Valve::new(output, pour.clone(), on_unread);
-    pass_errors(beside, File::from(errors), bell.clone())?;
+    pass_errors(beside, errors.map(File::from), bell.clone())?;
     let end = Watch {
         writer: writer.clone(),
         events: sending,
         valve: valve.clone(),
+        on,
         draw,
         pour,
         flows: flows.clone(),
@@ -119,12 +157,12 @@ pub fn pipe(
         let figures = &sent;
         spawn(scope, (bell.clone(), Happening::Sent), move || {
             let source = Source::from_pipe(Box::new(drawn), compress, MemoryBudget::default())?;
-            figures.keep(up.push(source, Vec::new(), &there, &mut Course::of_pipe(transfer_id()))?.0)
+            figures.keep(up.push(source, Vec::new(), &there, &mut course_of(steer_up))?.0)
         })?;
         let figures = &received;
         spawn(scope, (bell.clone(), Happening::Received), move || {
             let sink = Sink::to_pipe(valve.writer(), MemoryBudget::default());
-            figures.keep(down.pull(vec![STREAM.to_vec()], sink, &mut Course::of_pipe(transfer_id()))?.0)
+            figures.keep(down.pull(vec![STREAM.to_vec()], sink, &mut course_of(steer_down))?.0)
         })?;
         let mut objects = Objects::begin();
         let ended = end.watch((&row, &mut objects), cancel);
@@ -194,19 +232,8 @@ impl<'a> Client<'a> {
     where
         'a: 'b,
     {
-        Client {
-            channel,
-            ssh: None,
-            hosts: self.hosts.clone(),
-            tcp_port: self.tcp_port,
-            lane: None,
-            hello: self.hello.clone(),
-            options: self.options,
-            events: events.clone(),
-            cancel,
-            hook: None,
-            reuse: Reuse::default(),
-        }
+        let known = Known { hosts: &self.hosts, tcp_port: self.tcp_port, hello: &self.hello };
+        Client::over(channel, known, (self.options, cancel), events)
     }
 }
 
@@ -226,6 +253,13 @@ impl Figures {
     }
 }
 
+/// Of an object that is changed by this.
+fn course_of(steering: &Steering) -> Course {
+    let mut course = Course::of_pipe(transfer_id());
+    course.steering = steering.clone();
+    course
+}
+
 /// Moves an object in a thread of its own.
 fn spawn<'scope>(
     scope: &'scope Scope<'scope, '_>,
@@ -241,12 +275,12 @@ fn spawn<'scope>(
 }
 
 /// Writes what a command at the other side says beside its output, in a thread of its own.
-fn pass_errors(mut channel: ControlChannel, mut to: File, bell: Bell) -> Result<()> {
+fn pass_errors(mut channel: ControlChannel, mut to: Option<File>, bell: Bell) -> Result<()> {
     let pass = move || {
         while let Ok(Some(message)) = next_of(&mut channel) {
             if let Message::PipeNews(PipeNews::Errors { bytes }) = message
                 // Nobody reads it: as of a program here.
-                && to.write_all(&bytes.0).is_err()
+                && to.as_mut().is_none_or(|to| to.write_all(&bytes.0).is_err())
             {
                 break;
             }
@@ -266,6 +300,7 @@ struct Watch<'w> {
     writer: ControlWriter,
     events: &'w Arc<dyn EventSink>,
     valve: Valve,
+    on: Box<dyn Fn(Turned) + Send>,
     /// Ends the reading of this side's input.
     draw: Stop,
     /// Ends the writing of its output.
@@ -292,11 +327,15 @@ impl Watch<'_> {
                 Happening::Received(done) => {
                     objects.received = Part::Over;
                     done?;
+                    (self.on)(Turned::AllReceived);
                     self.valve.close();
                 }
                 Happening::Unread => self.writer.send(&Message::PipeNews(PipeNews::Unread))?,
                 Happening::ErrorsEnded => errors = Part::Over,
-                Happening::Heard(PipeNews::Unread) => self.draw.enough(),
+                Happening::Heard(PipeNews::Unread) => {
+                    (self.on)(Turned::Unread);
+                    self.draw.enough();
+                }
                 Happening::Heard(PipeNews::Ended(end)) => ended = Some(end),
                 Happening::Told(text) => {
                     self.events.event(Event::Notice(printable(&text, NOTICE_CHARS_MAX)));

@@ -23,7 +23,7 @@ const EARLY_EVERY: Duration = AGE_MAX;
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// Asked at the end of the bytes.
-type AtEnd = Box<dyn Fn() -> io::Result<()> + Send>;
+pub(crate) type AtEnd = Box<dyn Fn() -> io::Result<()> + Send>;
 
 /// The source.
 pub(crate) struct Drawn {

@@ -102,7 +102,14 @@ fn ends_of(awaited: Awaited, place: &Path, options: &TransferOptions) -> Vec<(St
         Awaited::Answer => copied(file(LARGE), Location::Remote(remote(b"there"))),
         Awaited::Stored => copied(file(5), Location::Remote(remote(b"there"))),
         Awaited::Pipe => {
-            let manner = PipeManner { options, sending: &events, receiving: &events, cancel: &cancel };
+            let steering = [Steering::new(), Steering::new()];
+            let manner = PipeManner {
+                options,
+                sending: &events,
+                receiving: &events,
+                steering: &steering,
+                cancel: &cancel,
+            };
             let ends = || Err(Error::internal("it is not joined"));
             let outcome = pipe(&remote(b""), PipeRequest::command(b"cat".to_vec()), ends, manner);
             vec![("pipe".to_owned(), outcome.expect_err("nobody answers"))]

@@ -3,23 +3,20 @@
 use std::time::{Duration, Instant};
 
 use super::super::grant::{Granted, accept, grant};
+use super::super::outgoing::{self, SendManner};
 use super::super::{Policy, endurance_of};
 use crate::pipe::draw::Drawn;
 use crate::pipe::hearken::{Bell, Happening, Told};
 use crate::pipe::pour::Valve;
-use crate::session::{receiver_config, sender_config};
+use crate::session::receiver_config;
 use fobs_channel::control::{ControlChannel, ControlWriter};
-use fobs_engine::memory::history::RememberedPath;
-use fobs_engine::memory::lessons::Lessons;
-use fobs_engine::{
-    Clock, EndsAt, Endurance, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, tell_abort,
-};
+use fobs_engine::{Clock, EndsAt, Endurance, ReceiveJob, RemedyPolicy, Reporter, Steering, tell_abort};
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::message::{Accept, Hello, Message, Open, Resuming, Sending};
+use fobs_model::message::{Accept, Hello, Message, Open, Resuming};
 use fobs_model::options::sync::Delta;
-use fobs_store::{Sink, Source, SourceShape};
+use fobs_store::{Sink, Source};
 use fobs_sys::confine;
 
 /// How long a client may take to ask for the objects of its pipe, which it does at once.
@@ -131,42 +128,13 @@ fn receive_now(mut flow: Flow, valve: &Valve) -> Result<u64> {
 
 fn send_now(mut flow: Flow, drawn: Drawn) -> Result<u64> {
     let open = hear(&mut flow.channel, TransferDirection::Pull)?;
-    let Granted { answer, mut link, streams, .. } =
-        grant(&mut flow.channel, &mut flow.policy, &open, &flow.hello)?;
+    let granted = grant(&mut flow.channel, &mut flow.policy, &open, &flow.hello)?;
     let endurance = patience(&flow, &open);
     let Flow { channel, policy, cancel, .. } = flow;
     let source = Source::from_pipe(Box::new(drawn), open.compress, policy.budget.clone())?;
-    let far_limit_bps = policy.throttle.cap(None);
-    let sending = Sending { limit_bps: policy.throttle.cap(open.sending.limit_bps), ..open.sending };
-    let config = sender_config(&sending, open.payload_size, 0)?;
-    let ports = format!("port {}", link.socket.local_addr().port());
-    accept(&channel.writer, Accept { shape: Some(SourceShape::Stream), ..answer })?;
-    link.clock = Clock::start();
-    let lessons = Lessons::of_the_user(&channel.peer);
-    let remembered = RememberedPath::of_the_user(&channel.peer);
-    let outcome = fobs_engine::send(SendJob {
-        link,
-        streams,
-        source,
-        survey: None,
-        delta: Delta::Never,
-        config,
-        endurance,
-        deadline: None,
-        reader: channel.reader,
-        writer: channel.writer.clone(),
-        reporter: Reporter::new(policy.events, channel.writer),
-        cancel,
-        far_limit_bps,
-        throttle: policy.throttle,
-        remembered,
-        // The client sends the first datagram.
-        answered: None,
-        lessons: lessons.clone(),
-        steering: Steering::new(),
-        peer_name: channel.peer.description,
-        ports,
-    })?;
-    lessons.keep(outcome.taught);
+    let Policy { throttle, events, .. } = policy;
+    let manner =
+        SendManner { survey: None, delta: Delta::Never, endurance, deadline: None, throttle, events };
+    let (outcome, _) = outgoing::send(channel, granted, (&open, source), manner, &cancel)?;
     Ok(outcome.complete.bytes)
 }
