@@ -119,7 +119,7 @@ pub extern "C" fn fobs_stream_opened(stream: u64) -> c_int {
 pub extern "C" fn fobs_stream_nonblocking(stream: u64, nonblocking: c_int) -> c_int {
     call(|| {
         let stream = handles::stream(stream)?;
-        stream.set_nonblocking(nonblocking != 0).map_err(|error| of_fobs(error))
+        stream.set_nonblocking(nonblocking != 0).map_err(of_fobs)
     })
 }
 

@@ -179,7 +179,11 @@ fn a_pipe_is_seen_changed_and_recorded() {
     case.wait_for("fobs top shows what went both ways", || {
         let listed = run(&["top", "--json"]).expect_success();
         let shown: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("one pipe");
-        assert_eq!((shown["id"].as_u64(), &shown["sources"][0]), (Some(u64::from(id)), &"-".into()), "{shown}");
+        assert_eq!(
+            (shown["id"].as_u64(), &shown["sources"][0]),
+            (Some(u64::from(id)), &"-".into()),
+            "{shown}"
+        );
         assert!(shown["destination"].as_str().is_some_and(|it| it.ends_with(": pipe to ''")), "{shown}");
         shown["bytes"] == 140_000
     });

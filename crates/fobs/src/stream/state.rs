@@ -41,7 +41,7 @@ enum Phase {
     Opening,
     Open,
     /// The other end is over.
-    Over(Result<Piped>),
+    Over(Result<Box<Piped>>),
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl StreamState {
 
     /// It is over.
     pub(super) fn is_over(&self, outcome: Result<Piped>) {
-        self.change(|inner| inner.phase = Phase::Over(outcome));
+        self.change(|inner| inner.phase = Phase::Over(outcome.map(Box::new)));
     }
 
     /// A direction has turned.
@@ -161,7 +161,7 @@ impl StreamState {
         let mut inner = self.inner();
         loop {
             if let Phase::Over(outcome) = &inner.phase {
-                return outcome.clone();
+                return outcome.clone().map(|piped| *piped);
             }
             inner = self.wait(inner);
         }
@@ -169,7 +169,7 @@ impl StreamState {
 
     pub(super) fn outcome_so_far(&self) -> Option<Result<Piped>> {
         match &self.inner().phase {
-            Phase::Over(outcome) => Some(outcome.clone()),
+            Phase::Over(outcome) => Some(outcome.clone().map(|piped| *piped)),
             Phase::Opening | Phase::Open => None,
         }
     }
@@ -179,7 +179,7 @@ impl StreamState {
     pub(super) fn poll_outcome(&self, context: &mut Context<'_>) -> Poll<Result<Piped>> {
         let mut inner = self.inner();
         match &inner.phase {
-            Phase::Over(outcome) => Poll::Ready(outcome.clone()),
+            Phase::Over(outcome) => Poll::Ready(outcome.clone().map(|piped| *piped)),
             Phase::Opening | Phase::Open => {
                 inner.watch(context);
                 Poll::Pending
