@@ -60,12 +60,13 @@ pub fn client() -> Result<Client> {
     Ok(client)
 }
 
-/// The keeper, where there may be jobs.
+/// The keeper, where there may be jobs: one that runs may keep them elsewhere than this shell would.
 ///
 /// # Errors
 /// As [`client`].
 pub fn client_if_any() -> Result<Option<Client>> {
-    if Store::exists(&directory()?) { client().map(Some) } else { Ok(None) }
+    let running = Client::new(&socket()?).ok().filter(|client| client.about().is_ok());
+    if running.is_some() || Store::exists(&directory()?) { client().map(Some) } else { Ok(None) }
 }
 
 /// An answer as a result of this program.
