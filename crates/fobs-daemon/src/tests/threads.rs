@@ -37,6 +37,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("fobs-daemon/src/fetch.rs", "scoped, with the clerk of its session"),
     ("fobs/src/transfer.rs", "the thread of a library's user"),
     ("fobs/src/object/memory.rs", "beside a session of the library's user, for its memory"),
+    ("fobs/src/stream/mod.rs", "ends a stream of the library's user"),
     ("fobs/src/pipe/program.rs", "starts the commands of pipes, which have no walls"),
     ("fobs/src/client/pipe.rs", "at the client"),
     ("fobs/src/client/dial.rs", "asks ssh for a host's address, at the client"),
