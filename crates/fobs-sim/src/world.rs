@@ -301,7 +301,7 @@ impl World {
         self.net.delivered
     }
 
-    /// A session of several lanes, by its place; `None` if there are not so many.
+    /// A session of several lanes, by its place; `None` beyond the last.
     pub fn session(&self, id: usize) -> Option<SessionFigures> {
         self.net.sessions.get(id).map(Session::figures)
     }

@@ -16,7 +16,7 @@ pub fn for_terminal(text: &str, to: impl AsFd) -> String {
     }
 }
 
-/// The lines, each of at most so many columns if its words allow it.
+/// The lines, none wider than the columns unless a word is.
 fn folded(text: &str, columns: usize) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

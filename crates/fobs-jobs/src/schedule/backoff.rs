@@ -9,9 +9,9 @@ pub const PAUSE_MS_MIN: u64 = 10_000;
 /// The longest pause, ms: a host that is back is noticed in ten minutes.
 pub const PAUSE_MS_MAX: u64 = 600_000;
 
-/// The pause after so many failures, ms: doubled each time up to [`PAUSE_MS_MAX`], of which a random part of
-/// up to a half is left out, so that jobs that failed together do not all come back together ("Exponential
-/// Backoff And Jitter", AWS Architecture Blog 2015). The same for the same job and failure.
+/// The pause after this number of failures, ms: doubled each time up to [`PAUSE_MS_MAX`], of which a random
+/// part of up to a half is left out, so that jobs that failed together do not all come back together
+/// ("Exponential Backoff And Jitter", AWS Architecture Blog 2015). The same for the same job and failure.
 pub(super) fn pause_ms(id: JobId, failures: u32) -> u64 {
     let doublings = failures.saturating_sub(1).min(20);
     let whole = PAUSE_MS_MIN.saturating_mul(1 << doublings).min(PAUSE_MS_MAX);

@@ -9,7 +9,7 @@ use super::{Store, StoreError};
 pub struct Keep {
     /// Those that were over since this time, ms since 1970,
     pub since_ms: u64,
-    /// and of them the newest, at most so many.
+    /// and of them the newest, up to this number.
     pub count: u64,
 }
 

@@ -302,7 +302,7 @@ impl Target {
         Choice { decision, changes }
     }
 
-    /// The answer to what is left out, for a sender that reads so many bits by which rule.
+    /// The answer to what is left out, for a sender that reads these bits as the rule that did it.
     fn leave_out(&self, rule: Option<Changes>) -> Choice {
         let why = rule.unwrap_or_else(|| Changes::left_out(LeftOut::Silently));
         let changes = if self.tells_rules { why } else { Changes::default() };

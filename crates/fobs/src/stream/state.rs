@@ -104,7 +104,7 @@ impl StreamState {
         });
     }
 
-    /// So many bytes are verified at the server.
+    /// The number of bytes that the server has verified.
     pub(super) fn are_verified(&self, bytes: u64) {
         let mut inner = self.inner();
         inner.verified = inner.verified.max(bytes);
