@@ -128,6 +128,13 @@ fn trees(bench: &Bench<'_>) -> PathBuf {
     bench.sshd.root.join("said")
 }
 
+/// Removes a tree, if it is there.
+fn remove(place: &Path) {
+    if place.exists() {
+        fs::remove_dir_all(place).expect("ours");
+    }
+}
+
 #[test]
 fn what_is_left_out_and_what_stays_is_said_as_by_rsync() {
     if !is_installed() {
@@ -137,9 +144,7 @@ fn what_is_left_out_and_what_stays_is_said_as_by_rsync() {
     let bench = Bench::open(&case);
     let place = trees(&bench);
     let prepare = || {
-        fs::remove_dir_all(&place)
-            .or_else(|error| if place.exists() { Err(error) } else { Ok(()) })
-            .expect("ours");
+        remove(&place);
         make(&place, TARGET);
     };
     let apart: Vec<String> =
@@ -156,9 +161,7 @@ fn directories_that_are_made_for_a_destination_are_said_as_by_rsync() {
     let bench = Bench::open(&case);
     let place = trees(&bench);
     let prepare = || {
-        fs::remove_dir_all(&place)
-            .or_else(|error| if place.exists() { Err(error) } else { Ok(()) })
-            .expect("ours");
+        remove(&place);
         fs::create_dir_all(&place).expect("our own place");
     };
     let played = MADE.iter().filter_map(|(line, sources, target)| {
