@@ -200,7 +200,7 @@ impl Extraneous {
 
     /// The sender does not tell of directories that it has not looked at: with `-x` they come empty.
     pub(super) fn doubt_empty_directories(&mut self) {
-        self.doubts_empty = self.file_systems == FileSystems::One;
+        self.doubts_empty = self.file_systems.is_one();
     }
 
     /// The sources could not be read whole: nothing is deleted, unless that was asked for.
@@ -283,7 +283,7 @@ impl Extraneous {
 
     /// The file system that deletions keep to below a directory.
     fn device_of(&mut self, path: &[u8]) -> Option<u64> {
-        let view = self.view.as_mut().filter(|_| self.file_systems == FileSystems::One)?;
+        let view = self.view.as_mut().filter(|_| self.file_systems.is_one())?;
         view.stat(path).ok().map(|stat| stat.st_dev)
     }
 

@@ -205,51 +205,63 @@ impl Walk {
         is_walked && self.queued.is_none() && self.failures.is_empty()
     }
 
-    /// Opens a directory and begins to read it.
-    fn enter(&mut self, path: Vec<u8>) -> Entry {
-        let Some(root) = &self.root else {
-            return failed(&path, "read", Errno::BADF);
+    /// Opens a directory of the current one, and how the walk came to it.
+    fn open_directory(&self, path: &[u8]) -> Result<(OwnedFd, Reached), Errno> {
+        let root = self.root.as_ref().ok_or(Errno::BADF)?;
+        let through = |following: &Following| {
+            let directory = self.base.open(&following.place(path), READ_DIRECTORY)?;
+            Ok((directory, Reached::ThroughLinks))
         };
-        let below = path.get(self.prefix_len..).unwrap_or_default();
-        let mut reached = self.reached();
-        let opened = match (&self.following, reached) {
-            (Some(following), Reached::ThroughLinks) => {
-                self.base.open(&following.place(&path), READ_DIRECTORY)
-            }
-            (following, _) => {
-                let plainly = open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse);
-                match (plainly, following) {
-                    (Err(Errno::LOOP), Some(following)) if self.is_led_through(&path) => {
-                        reached = Reached::ThroughLinks;
-                        self.base.open(&following.place(&path), READ_DIRECTORY)
-                    }
-                    (opened, _) => opened,
+        match (&self.following, self.reached()) {
+            (Some(following), Reached::ThroughLinks) => through(following),
+            (following, reached) => {
+                let below = path.get(self.prefix_len..).unwrap_or_default();
+                match (open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse), following) {
+                    (Err(Errno::LOOP), Some(following)) if self.is_led_through(path) => through(following),
+                    (opened, _) => opened.map(|directory| (directory, reached)),
                 }
             }
-        };
-        let opened = opened.and_then(|directory| {
+        }
+    }
+
+    /// Whether another file system is mounted on a directory, and none of those comes (`-xx`). Nothing
+    /// follows then from what is missing around it.
+    fn leaves_out(&mut self, path: &[u8]) -> bool {
+        let is_asked = self.collector.preserve.file_systems == FileSystems::OneWithoutMounts;
+        let is_other = |directory| fs::fstat(&directory).is_ok_and(|stat| stat.st_dev != self.file_system);
+        let is_left_out =
+            is_asked && self.open_directory(path).is_ok_and(|(directory, _)| is_other(directory));
+        if is_left_out && let Some(around) = self.levels.last_mut() {
+            around.contents = Contents::Unseen;
+        }
+        is_left_out
+    }
+
+    /// Opens a directory and begins to read it.
+    fn enter(&mut self, path: Vec<u8>) -> Entry {
+        let opened = self.open_directory(&path).and_then(|(directory, reached)| {
             let stat = fs::fstat(&directory)?;
             let stat = self.collector.seen(open_handle(&directory), &stat)?;
             // As rsync: what is in a directory does not judge that.
             let ruled = self.levels.last().and_then(|level| level.ruled.as_deref());
             let (collector, _) = ruled_by(ruled, &self.collector);
             let attributes = collector.attributes(open_handle(&directory), &stat);
-            Ok((stat, attributes, Dir::new(directory)?))
+            Ok((reached, (stat, attributes, Dir::new(directory)?)))
         });
-        let opened = opened.map(|opened| self.of_first(&path, opened));
+        let opened = opened.map(|(reached, opened)| (reached, self.of_first(&path, opened)));
         match opened {
-            Ok((stat, ..)) if self.levels.iter().any(|level| level.id == (stat.st_dev, stat.st_ino)) => {
+            Ok((_, (stat, ..))) if self.levels.iter().any(|level| level.id == (stat.st_dev, stat.st_ino)) => {
                 let message =
                     format!("cannot enter '{}': the link leads back to a directory above it", show(&path));
                 Entry::Failed(FileError { path, message })
             }
-            Ok((stat, attributes, directory)) => {
+            Ok((reached, (stat, attributes, directory))) => {
                 if self.levels.is_empty() {
                     self.file_system = stat.st_dev;
                 }
-                let all = self.collector.preserve.file_systems == FileSystems::All;
                 let selected = self.select_in(&path, &directory);
-                let is_other = !all && stat.st_dev != self.file_system;
+                let is_one = self.collector.preserve.file_systems.is_one();
+                let is_other = is_one && stat.st_dev != self.file_system;
                 let (contents, is_entered) = match selected {
                     Ok(_) if is_other => (Contents::Unseen, false),
                     Ok(listed) => (listed, true),
@@ -427,6 +439,9 @@ impl Iterator for Walk {
                 None => {
                     if let Some(name) = level.subdirectories.pop() {
                         let path = path::join(&level.path, &name);
+                        if self.leaves_out(&path) {
+                            continue;
+                        }
                         return Some(self.enter(path));
                     }
                     let level = self.levels.pop()?;

@@ -9,9 +9,7 @@ use fobs_filter::{Side, XattrRules};
 use fobs_model::error::Result;
 use fobs_model::message::{DELTA, Hello, PARTS, PATH_VALIDATION, Sending};
 use fobs_model::options::sync::{self, Delta, SyncOptions};
-use fobs_model::options::{
-    CongestionControl, FileSystems, Preserve, Priority, Privileges, TransferOptions, Transport,
-};
+use fobs_model::options::{CongestionControl, Preserve, Priority, Privileges, TransferOptions, Transport};
 use fobs_model::permit::Permit;
 use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
 use fobs_store::{Above, Partial, Sink, SinkSpec, SpecialThere, xattr_rules};
@@ -121,7 +119,7 @@ pub(crate) fn delta_of(sync: Option<&SyncOptions>, wants_delta: bool) -> Delta {
 /// What a listing has, for a receiver that knows of directories which were not looked at, or not.
 pub(crate) fn listing_form(sync: Option<&SyncOptions>, checksum: bool, knows_parts: bool) -> ListingForm {
     let Some(sync) = sync else { return hashes(checksum).into() };
-    let crosses = sync.preserve.file_systems == FileSystems::All;
+    let crosses = !sync.preserve.file_systems.is_one();
     let parts = match (knows_parts, sync.delete.is_some()) {
         (true, _) => Parts::Told,
         // Whatever else is not looked at, a receiver knows by the options, or as a failure.

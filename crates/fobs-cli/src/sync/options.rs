@@ -122,11 +122,6 @@ fn renames(args: &SyncArgs, delete: Option<Delete>) -> Renames {
 /// Refuses what cannot be combined.
 fn check(args: &SyncArgs) -> Result<()> {
     let given = &args.chosen.sync;
-    if given.one_file_system > 1 {
-        return Err(usage(
-            "-xx is not built: directories on which a file system is mounted are made; give -x once",
-        ));
-    }
     if given.files_from.is_some() && args.paths.len() != 2 && !super::lists_only(args) {
         return Err(usage(
             "--files-from needs one source, the directory in which the names lie, and a destination",

@@ -138,6 +138,15 @@ pub enum FileSystems {
     All,
     /// The one of each named source; directories on which another is mounted come empty.
     One,
+    /// Likewise, and those directories do not come. In the directory around one nothing is deleted.
+    OneWithoutMounts,
+}
+
+impl FileSystems {
+    /// Whether a walk, and deletions, keep to one.
+    pub fn is_one(self) -> bool {
+        self != FileSystems::All
+    }
 }
 
 /// What stands before a link's target that was stored so that it leads nowhere: a path below what is no

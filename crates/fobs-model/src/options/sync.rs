@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::preserve::{Follow, Preserve};
+use super::preserve::{FileSystems, Follow, Preserve};
 pub use super::rules::{Absent, Compare, Present, SYNC2, SyncRules};
 use crate::direction::TransferDirection;
 use crate::filter_rules::FilterRules;
@@ -149,6 +149,10 @@ impl SyncOptions {
         self.ignores_missing || self.deletes_missing
     }
 
+    fn leaves_out_mounts(&self) -> bool {
+        self.preserve.file_systems == FileSystems::OneWithoutMounts
+    }
+
     /// The features that a sender must have for this, beyond that of a sync, each with what needs it.
     pub fn sender_features(&self) -> Vec<(&'static str, &'static str)> {
         let needs = [
@@ -163,6 +167,7 @@ impl SyncOptions {
             (self.preserve.fake_super, (SYNC2, "--fake-super")),
             (self.preserve.xattr_notes, (SYNC2, "-XX")),
             (self.preserve.copy_devices, (SYNC2, "--copy-devices")),
+            (self.leaves_out_mounts(), (SYNC2, "-xx")),
             (self.basis.is_some(), (DELTA, "--basis")),
             (!self.preserve.users.is_empty(), (SYNC2, "--usermap and --chown")),
             (!self.preserve.groups.is_empty(), (SYNC2, "--groupmap and --chown")),
@@ -180,6 +185,7 @@ impl SyncOptions {
         let times = self.preserve.atimes.then_some((SYNC2, "--atimes"));
         let notes = self.preserve.fake_super.then_some((SYNC2, "--fake-super"));
         let kept_notes = self.preserve.xattr_notes.then_some((SYNC2, "-XX"));
+        let mounts = self.leaves_out_mounts().then_some((SYNC2, "-xx"));
         let bases = (!self.basis_use.is_linked()).then(|| (SYNC2, self.basis_use.option()));
         self.rules
             .features()
@@ -193,6 +199,7 @@ impl SyncOptions {
             .chain(times)
             .chain(notes)
             .chain(kept_notes)
+            .chain(mounts)
             .collect()
     }
 

@@ -226,6 +226,31 @@ fn what_a_walk_leaves_out_with_x_stays() {
 }
 
 #[test]
+fn with_two_x_a_mount_does_not_come_and_nothing_around_it_is_deleted() {
+    let name = "syncs::with_two_x_a_mount_does_not_come_and_nothing_around_it_is_deleted";
+    let Some(top) = with_tmpfs(name, "size=8m") else { return };
+    let (from, to) = (top.join("from"), top.join("to"));
+    for place in ["home", "deep/in/mnt", "alone/mnt"] {
+        mount_in(&from.join(place));
+        write(&from.join(place).join("u"), "of the source");
+    }
+    write(&from.join("deep/f"), "f");
+    for when in ALL_MOMENTS {
+        for path in ["home/u", "deep/in/mnt/w", "deep/in/z", "beside", "deep/gone"] {
+            write(&to.join(path), "kept");
+        }
+        let options = on_one(when);
+        let preserve = Preserve { file_systems: FileSystems::OneWithoutMounts, ..options.preserve };
+        let synced = sync(&[slash(&from)], &to, &SyncOptions { preserve, ..options }, TOLD);
+        assert_eq!(synced.expect_clean().gone, ["deep/gone"], "{when:?}");
+        let expected =
+            ["alone", "beside", "deep", "deep/f", "deep/in", "deep/in/mnt", "deep/in/mnt/w", "deep/in/z"];
+        assert_eq!(paths(&to), [&expected[..], &["home", "home/u"]].concat(), "{when:?}");
+        assert_eq!(fs::read_to_string(to.join("home/u")).expect("it is there"), "kept");
+    }
+}
+
+#[test]
 fn with_x_no_deletion_crosses_a_device() {
     let Some(top) = with_tmpfs("syncs::with_x_no_deletion_crosses_a_device", "size=8m") else { return };
     let (from, to) = (top.join("from"), top.join("to"));

@@ -1,6 +1,7 @@
 //! The command line of `fobs sync`.
 
 use clap::Parser;
+use fobs::FileSystems;
 
 use super::*;
 use crate::args::{Cli, Command};
@@ -59,7 +60,18 @@ fn switches_count_in_the_order_in_which_they_are_given() {
     let keeps_modes = |words| switches(words).sync.choices.preserve.modes;
     assert!(!keeps_modes("-a --no-p") && keeps_modes("--no-p -a") && keeps_modes("-A"));
     let (itemize, verbose) = (switches("-ii").sync.itemize, switches("-vvv").program.verbose);
-    assert_eq!((itemize, verbose, switches("-xx").sync.one_file_system), (2, 3, 2));
+    assert_eq!((itemize, verbose), (2, 3));
+    let crossed = |words| switches(words).sync.choices.preserve.file_systems;
+    assert_eq!(
+        [crossed("-a"), crossed("-x"), crossed("-xx"), crossed("-x -x"), crossed("-xx --no-x")],
+        [
+            FileSystems::All,
+            FileSystems::One,
+            FileSystems::OneWithoutMounts,
+            FileSystems::OneWithoutMounts,
+            FileSystems::All
+        ]
+    );
 }
 
 #[test]

@@ -98,12 +98,14 @@ pub const CHOOSING: &[Row] = &[
         "one-file-system",
         "",
         Takes::Count(|it, count| {
-            it.sync.one_file_system = count;
-            it.sync.choices.preserve.file_systems =
-                if count > 0 { FileSystems::One } else { FileSystems::All };
+            it.sync.choices.preserve.file_systems = match count {
+                0 => FileSystems::All,
+                1 => FileSystems::One,
+                _ => FileSystems::OneWithoutMounts,
+            };
         }),
     )
-    .help("Do not cross file systems")
+    .help("Do not cross file systems; twice: leave out directories on which another is mounted")
     .on(&[RSYNC.letter('x')]),
     Row::switch("update", |it, on| it.sync.update = on)
         .help("Skip files that are newer at the destination")
