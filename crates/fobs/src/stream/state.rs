@@ -115,9 +115,13 @@ impl StreamState {
         self.inner().verified
     }
 
-    /// Nothing more will be written.
+    /// Nothing more will be written. What was given up is not all.
     pub(super) fn end_of_writing(&self) {
-        self.change(|inner| inner.written = Written::All);
+        self.change(|inner| {
+            if inner.written == Written::Some {
+                inner.written = Written::All;
+            }
+        });
     }
 
     /// The program gives it up; the first reason counts.
@@ -270,4 +274,25 @@ impl Inner {
 /// Ends a stream whose thread panicked.
 pub(super) fn failed() -> Error {
     Error::new(ErrorKind::Internal, "the thread of a stream failed; report this bug")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_does_not_become_all_by_an_end() {
+        let state = StreamState::default();
+        state.is_given_up("the tape is torn");
+        // As a program closes what it has just aborted, before the thread has seen either.
+        state.end_of_writing();
+        state.is_given_up("another reason");
+        assert_eq!(state.ended_writing().unwrap_err().to_string(), "the tape is torn");
+
+        let state = StreamState::default();
+        state.end_of_writing();
+        assert!(state.ended_writing().is_ok());
+        state.is_given_up("the tape is torn");
+        assert_eq!(state.ended_writing().unwrap_err().to_string(), "the tape is torn");
+    }
 }
