@@ -174,7 +174,7 @@ fn the_pattern_alone_finds_a_starved_receiver() {
 }
 
 /// Worlds that [`Cause::draw`] makes of consecutive seeds; `FOBS_WORLDS=n` for another number.
-const WORLDS: u64 = 12;
+const WORLDS: u64 = if cfg!(feature = "long") { 12 } else { 4 };
 /// Largest share of the windows of blackouts and long wireless bursts that may be called the receiver's where
 /// drops are not counted but the receiver's lag is known.
 const CALLED_MAX: f64 = 0.05;

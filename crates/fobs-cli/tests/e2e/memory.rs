@@ -82,7 +82,7 @@ fn long_and_many_names_are_served_or_refused() {
 #[test]
 fn many_rules_are_served_or_refused() {
     let mut limited = Limited::start("memory-rules");
-    for at in 0..10_000 {
+    for at in 0..2_000 {
         fs::write(limited.daemon.root.join(format!("n{at}")), "").expect("a file of ours");
     }
     let merged = |path: PathBuf| vec![format!("--filter=merge {}", path.display())];
@@ -108,7 +108,7 @@ fn many_rules_are_served_or_refused() {
         let rules = limited.text(name, (0..50_000).map(rule));
         let listed = limited.sync(&[merged(rules), vec!["-nv".to_owned()]].concat()).expect_success();
         let listed = String::from_utf8(listed.stdout).expect("names of ours");
-        assert!(listed.lines().any(|line| line == "n9999"), "{listed}");
+        assert!(listed.lines().any(|line| line == "n1999"), "{listed}");
         limited.goes_on();
     }
 }

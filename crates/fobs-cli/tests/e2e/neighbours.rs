@@ -8,7 +8,7 @@ use super::case::{Case, fobs_path};
 use super::needs;
 
 /// Runs; `make neighbour` plays 2,000.
-const RUNS: u64 = 60;
+const RUNS: u64 = 20;
 
 #[test]
 fn a_neighbour_changes_and_learns_nothing_outside_its_directory() {

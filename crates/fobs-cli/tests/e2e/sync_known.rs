@@ -78,7 +78,9 @@ fn the_snapshot_before_is_found_beside_the_source() {
                 Some(bytes) => put(&there, bytes, 500),
                 None => fs::remove_file(there).expect("it is there"),
             }
-            for source in ["snaps/2/", "snaps/2/w"] {
+            // How the source is named counts for where its neighbour is looked for, not for what that is.
+            let sources: &[&str] = if part == 6 { &["snaps/2/", "snaps/2/w"] } else { &["snaps/2/"] };
+            for source in sources {
                 let _ = fs::remove_dir_all(route.target_path("2"));
                 let mut command =
                     route.sync(&["-a", "--json", "--mkpath", "--link-dest=../1"].map(str::to_owned));
