@@ -51,8 +51,8 @@ use outcome::{
     stream_failed, synced, unseen,
 };
 use sharing::Origins;
-use spec::open_journal;
 pub use spec::{Later, SinkEvent, SinkSpec, SinkSummary, top_names};
+use spec::{Unstored, open_journal};
 
 /// Stores verified chunks.
 pub struct Sink {
@@ -78,8 +78,7 @@ pub struct Sink {
     here: SourcesHere,
     /// Whether a path may come twice: the contents of several directories.
     may_repeat: bool,
-    /// Whether something could not be read or stored.
-    has_failures: bool,
+    unstored: Unstored,
     over: bool,
     root: TransferRoot,
     files: u64,
@@ -203,7 +202,7 @@ impl Sink {
             budget: budget.clone(),
             here: SourcesHere::default(),
             may_repeat: false,
-            has_failures: false,
+            unstored: Unstored::default(),
             over: false,
             root: TransferRoot::default(),
             files: 0,
@@ -231,9 +230,9 @@ impl Sink {
         events: &mut dyn FnMut(SinkEvent),
     ) -> Result<()> {
         let naming = self.naming.clone();
-        let failed = Cell::new(self.has_failures);
+        let unstored = Cell::new(self.unstored);
         let events = &mut |event: SinkEvent| {
-            failed.set(failed.get() || event.is_failure());
+            unstored.set(unstored.get().max(event.unstored()));
             events(naming.named(event));
         };
         let Some((data, records)) = verified.body(chunk, scratch) else {
@@ -259,7 +258,7 @@ impl Sink {
             return Err(mixed_up());
         }
         self.checkpoint(events);
-        self.has_failures = failed.get();
+        self.unstored = unstored.get();
         Ok(())
     }
 
@@ -270,9 +269,9 @@ impl Sink {
         }
         self.gate.close()?;
         let naming = self.naming.clone();
-        let failed = Cell::new(self.has_failures);
+        let unstored = Cell::new(self.unstored);
         let events: &mut dyn FnMut(SinkEvent) = &mut |event| {
-            failed.set(failed.get() || event.is_failure());
+            unstored.set(unstored.get().max(event.unstored()));
             events(naming.named(event));
         };
         self.link_rest(events)?;
@@ -283,7 +282,7 @@ impl Sink {
         }
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut extraneous) = later {
-            if failed.get() {
+            if unstored.get() == Unstored::Some {
                 extraneous.was_not_stored();
             } else if let Target::Tree(tree) = &mut self.target
                 && tree.syncs()
@@ -303,7 +302,7 @@ impl Sink {
                 synced(events, || tree.settle(self.terms.sight))
                     .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
             }
-            if failed.get()
+            if unstored.get() != Unstored::Nothing
                 && let Some(journal) = tree.journal()
             {
                 journal.was_not_stored();

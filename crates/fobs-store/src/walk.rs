@@ -287,6 +287,12 @@ impl Walk {
         }
     }
 
+    /// Enters a directory; none where it does not come.
+    fn enter_if_meant(&mut self, path: Vec<u8>) -> Option<Entry> {
+        let entered = (!self.leaves_out(&path)).then(|| self.enter(path))?;
+        (!self.never_was(&entered)).then_some(entered)
+    }
+
     /// What the directory that was entered last says of names of extended attributes.
     fn ruled(&self) -> Option<Arc<(Collector, XattrRules)>> {
         let rules = self.selection.as_ref()?.xattr_rules()?;
@@ -363,6 +369,12 @@ impl Walk {
         is_above || self.following.as_ref().is_some_and(Following::is_asked)
     }
 
+    /// Whether a sync lists something that went before it was looked at: to the receiver it was never there.
+    fn never_was(&self, entry: &Entry) -> bool {
+        let has_gone = matches!(entry, Entry::Failed(failure) if failure.has_vanished());
+        has_gone && self.selection.is_some()
+    }
+
     /// Ends the innermost directory.
     fn leave(&mut self, level: Level) -> Entry {
         let Level { path, meta, size, attributes, contents, .. } = level;
@@ -427,6 +439,7 @@ impl Iterator for Walk {
                     let later = later.clone().map(|place| search.placed(place));
                     let child = level.child(&entry, later.as_ref(), &mut search, selection);
                     self.broken = self.selection.as_ref().and_then(Selection::failure);
+                    let child = child.filter(|child| !self.never_was(child));
                     if child.is_some() || self.broken.is_some() {
                         return child;
                     }
@@ -439,10 +452,8 @@ impl Iterator for Walk {
                 None => {
                     if let Some(name) = level.subdirectories.pop() {
                         let path = path::join(&level.path, &name);
-                        if self.leaves_out(&path) {
-                            continue;
-                        }
-                        return Some(self.enter(path));
+                        let Some(entered) = self.enter_if_meant(path) else { continue };
+                        return Some(entered);
                     }
                     let level = self.levels.pop()?;
                     if let Some(selection) = &mut self.selection {

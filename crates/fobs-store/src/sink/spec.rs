@@ -208,10 +208,25 @@ pub enum SinkEvent {
 }
 
 impl SinkEvent {
-    /// Whether something could not be read or stored.
-    pub(super) fn is_failure(&self) -> bool {
-        matches!(self, SinkEvent::FileFailed(_) | SinkEvent::SourceFailed(_))
+    /// What it says of what was not stored.
+    pub(super) fn unstored(&self) -> Unstored {
+        match self {
+            SinkEvent::SourceFailed(failure) if failure.has_vanished() => Unstored::Vanished,
+            SinkEvent::FileFailed(_) | SinkEvent::SourceFailed(_) => Unstored::Some,
+            _ => Unstored::Nothing,
+        }
     }
+}
+
+/// What a transfer has not stored, so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unstored {
+    #[default]
+    Nothing,
+    /// What was gone at the source before it was read.
+    Vanished,
+    /// What could not be read or stored.
+    Some,
 }
 
 /// What another thread has found to delete once everything is stored.
