@@ -28,8 +28,13 @@ struct Watcher {
     sent: BTreeMap<JobId, u64>,
 }
 
-/// An event `jobs` for each change: an array of the jobs that have changed, all of them at first; and `gone`
-/// with the numbers of those that were forgotten.
+/// Changes as server-sent events: `jobs` with an array of the jobs that have changed, all of them at first;
+/// and
+/// `gone` with the numbers of those that were forgotten.
+#[utoipa::path(
+    get, path = "/v1/events", operation_id = "events", tag = "jobs",
+    responses((status = 200, description = "Events until the client ends", body = String, content_type = "text/event-stream"))
+)]
 pub(super) async fn events(
     State(keeper): State<Keeper>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {

@@ -1,16 +1,17 @@
 //! Errors of the API, as RFC 9457 has them: `application/problem+json`.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::keeper::OrderError;
 use crate::store::StoreError;
 
 /// The body of an error.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProblemBody {
     /// The status's usual words.
     pub title: String,
@@ -51,6 +52,12 @@ impl From<OrderError> for Problem {
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Problem {
         Problem { status: rejection.status(), detail: rejection.body_text() }
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Problem {
+        Problem::new(rejection.status(), &rejection.body_text())
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use utoipa::ToSchema;
 
 use super::core::Core;
 use super::{Figures, Keeper, now};
@@ -39,7 +40,8 @@ pub enum OrderError {
 }
 
 /// A change that a user makes to a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Change {
     /// It ends.
     Cancel,
@@ -52,7 +54,7 @@ pub enum Change {
 }
 
 /// A job as it is shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
     /// Its number.
     pub id: JobId,

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{QUEUE_MAX, Store, StoreError};
 use crate::job::{JobId, Phase, Spec};
 use crate::schedule::Begin;
 
 /// What of a job changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Standing {
     /// Where it stands.
     pub phase: Phase,
