@@ -15,9 +15,11 @@ pub mod job;
 pub mod keeper;
 pub mod schedule;
 pub mod store;
+pub mod token;
 
 pub use client::{Client, ClientError};
 pub use job::{Ending, JobId, Outlook, Phase, Spec, Window, Word};
-pub use keeper::{Change, Figures, JobView, Keeper, KeeperConfig, OrderError};
+pub use keeper::{Change, Figures, JobView, Keeper, KeeperConfig, OrderError, TokenRefusal};
 pub use schedule::{Action, After, Begin, Halt, Limits, Moment, Over, Reason, Schedule};
 pub use store::{Attempt, Keep, Line, Record, Standing, Store, StoreError, Submitted};
+pub use token::{Scope, Secret, Token};

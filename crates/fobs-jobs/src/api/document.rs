@@ -2,10 +2,16 @@
 
 use axum::Json;
 use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
 
-use super::{ProblemBody, events, verbs};
+use super::access::Access;
+use super::{ProblemBody, events, tokens, verbs};
 use crate::keeper::Change;
+
+/// The name of the security scheme.
+const SCHEME: &str = "token";
 
 /// What is the same for all verbs is added in [`document`].
 #[derive(OpenApi)]
@@ -25,6 +31,9 @@ use crate::keeper::Change;
         verbs::set_limits,
         verbs::clean,
         events::events,
+        tokens::create,
+        tokens::list,
+        tokens::revoke,
         openapi
     ),
     components(schemas(Change, ProblemBody))
@@ -46,13 +55,30 @@ fn document() -> utoipa::openapi::OpenApi {
     let content = ContentBuilder::new().schema(Some(schema)).build();
     let problem = ResponseBuilder::new().description("What failed, why, and what to do");
     let problem = problem.content("application/problem+json", content).build();
-    for item in document.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
-            operation.responses.responses.insert("default".to_owned(), problem.clone().into());
-        }
+    for verb in super::verbs() {
+        let item = document.paths.paths.get_mut(verb.path);
+        let Some(operation) = item.and_then(|item| operation(item, verb.method.as_str())) else { continue };
+        operation.responses.responses.insert("default".to_owned(), problem.clone().into());
+        operation.security = match verb.access {
+            Access::Token(scope) => Some(vec![SecurityRequirement::new(SCHEME, [scope.name()])]),
+            Access::Anyone | Access::Own => None,
+        };
     }
+    let about = "A token of fobs jobs token create, over the network; over the Unix socket none is needed";
+    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(about)).build();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(SCHEME, SecurityScheme::Http(scheme));
     document
+}
+
+fn operation<'i>(item: &'i mut PathItem, method: &str) -> Option<&'i mut Operation> {
+    match method {
+        "GET" => item.get.as_mut(),
+        "PUT" => item.put.as_mut(),
+        "POST" => item.post.as_mut(),
+        "DELETE" => item.delete.as_mut(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

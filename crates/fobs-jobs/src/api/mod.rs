@@ -1,21 +1,29 @@
 //! The keeper's API: HTTP/1.1 with JSON. The router knows nothing of what carries it.
 
+mod access;
 mod document;
 mod events;
 mod problem;
 mod serve;
+#[cfg(test)]
+mod tests;
+mod tokens;
 mod verbs;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode};
-use axum::routing::{MethodRouter, get, post, put};
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::keeper::{Keeper, OrderError};
+use crate::token::Scope;
+use access::{Access, admit};
 use problem::Problem;
 
 pub use problem::ProblemBody;
 pub use serve::{Listening, serve};
+pub use tokens::{MadeToken, WantedToken};
 pub use verbs::{About, Clean, Cleaned, Taken};
 
 /// Largest body of a request, bytes: the words of a job and their JSON.
@@ -25,31 +33,41 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 struct Verb {
     method: Method,
     path: &'static str,
+    access: Access,
     serve: MethodRouter<Keeper>,
 }
 
 /// All of them: the router is made of these, and a test compares the document with them.
 fn verbs() -> Vec<Verb> {
-    let verb = |method, path, serve| Verb { method, path, serve };
+    let verb = |method, path, access, serve| Verb { method, path, access, serve };
+    let (read, control) = (Access::Token(Scope::Read), Access::Token(Scope::Control));
+    let submit = Access::Token(Scope::Submit);
     vec![
-        verb(Method::GET, "/v1/about", get(verbs::about)),
-        verb(Method::GET, "/v1/jobs", get(verbs::list)),
-        verb(Method::POST, "/v1/jobs", post(verbs::submit)),
-        verb(Method::GET, "/v1/jobs/{id}", get(verbs::show)),
-        verb(Method::GET, "/v1/jobs/{id}/log", get(verbs::log)),
-        verb(Method::POST, "/v1/jobs/{id}/{change}", post(verbs::change)),
-        verb(Method::GET, "/v1/limits", get(verbs::limits)),
-        verb(Method::PUT, "/v1/limits", put(verbs::set_limits)),
-        verb(Method::POST, "/v1/clean", post(verbs::clean)),
-        verb(Method::GET, "/v1/events", get(events::events)),
-        verb(Method::GET, "/openapi.json", get(document::openapi)),
+        verb(Method::GET, "/v1/about", read, get(verbs::about)),
+        verb(Method::GET, "/v1/jobs", read, get(verbs::list)),
+        verb(Method::POST, "/v1/jobs", submit, post(verbs::submit)),
+        verb(Method::GET, "/v1/jobs/{id}", read, get(verbs::show)),
+        verb(Method::GET, "/v1/jobs/{id}/log", read, get(verbs::log)),
+        verb(Method::POST, "/v1/jobs/{id}/{change}", control, post(verbs::change)),
+        verb(Method::GET, "/v1/limits", read, get(verbs::limits)),
+        verb(Method::PUT, "/v1/limits", control, put(verbs::set_limits)),
+        verb(Method::POST, "/v1/clean", control, post(verbs::clean)),
+        verb(Method::GET, "/v1/events", read, get(events::events)),
+        verb(Method::GET, "/v1/tokens", Access::Own, get(tokens::list)),
+        verb(Method::POST, "/v1/tokens", Access::Own, post(tokens::create)),
+        verb(Method::DELETE, "/v1/tokens/{id}", Access::Own, delete(tokens::revoke)),
+        verb(Method::GET, "/openapi.json", Access::Anyone, get(document::openapi)),
     ]
 }
 
 /// All verbs of the API, over a keeper.
 pub fn router(keeper: Keeper) -> Router {
     let verbs = verbs().into_iter();
-    let router = verbs.fold(Router::new(), |router, verb| router.route(verb.path, verb.serve));
+    let router = verbs.fold(Router::new(), |router, verb| {
+        // On each verb: one without an access cannot be written.
+        let admits = from_fn_with_state((keeper.clone(), verb.access), admit);
+        router.route(verb.path, verb.serve.route_layer(admits))
+    });
     router
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such address in this API") })
         .method_not_allowed_fallback(|| async {

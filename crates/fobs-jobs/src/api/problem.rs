@@ -26,11 +26,17 @@ pub struct ProblemBody {
 pub(super) struct Problem {
     status: StatusCode,
     detail: String,
+    /// What a client must show (RFC 6750, 3).
+    challenge: Option<String>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: &str) -> Problem {
-        Problem { status, detail: detail.to_owned() }
+        Problem { status, detail: detail.to_owned(), challenge: None }
+    }
+
+    pub(super) fn challenge(self, challenge: String) -> Problem {
+        Problem { challenge: Some(challenge), ..self }
     }
 }
 
@@ -39,19 +45,19 @@ impl From<OrderError> for Problem {
         let status = match &error {
             OrderError::Spec(_) | OrderError::Value(_) => StatusCode::UNPROCESSABLE_ENTITY,
             OrderError::Phase { .. } | OrderError::Store(StoreError::Key { .. }) => StatusCode::CONFLICT,
-            OrderError::Store(StoreError::NoJob(_)) => StatusCode::NOT_FOUND,
-            OrderError::Store(StoreError::Queue(_)) => StatusCode::TOO_MANY_REQUESTS,
+            OrderError::Store(StoreError::NoJob(_) | StoreError::NoToken(_)) => StatusCode::NOT_FOUND,
+            OrderError::Store(StoreError::Queue(_) | StoreError::Tokens(_)) => StatusCode::TOO_MANY_REQUESTS,
             OrderError::Store(StoreError::Full(_)) => StatusCode::INSUFFICIENT_STORAGE,
             OrderError::Ending => StatusCode::SERVICE_UNAVAILABLE,
             OrderError::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Problem { status, detail: error.to_string() }
+        Problem::new(status, &error.to_string())
     }
 }
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Problem {
-        Problem { status: rejection.status(), detail: rejection.body_text() }
+        Problem::new(rejection.status(), &rejection.body_text())
     }
 }
 
@@ -68,6 +74,9 @@ impl IntoResponse for Problem {
         let mut response = (self.status, Json(body)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        if let Some(challenge) = self.challenge.and_then(|text| HeaderValue::try_from(text).ok()) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
         response
     }
 }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Extension;
 use axum::http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::Problem;
+use super::access::Origin;
 use super::router;
 use crate::keeper::Keeper;
 
@@ -55,7 +57,7 @@ pub fn serve(keeper: Keeper, path: &Path) -> io::Result<Listening> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let run = move || runtime.block_on(accept(listener, router(keeper)));
+    let run = move || runtime.block_on(accept(listener, router(keeper).layer(Extension(Origin::Socket))));
     thread::Builder::new().name("api".to_owned()).spawn(run)?;
     Ok(listening)
 }

@@ -14,6 +14,7 @@ mod reading;
 mod recover;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,7 @@ use core::Core;
 
 pub use orders::{Change, JobView, OrderError};
 pub use reading::Figures;
+pub use tokens::TokenRefusal;
 
 /// Longest time between two looks at the clock: it may have been set.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
