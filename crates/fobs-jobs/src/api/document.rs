@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::access::Access;
 use super::{ProblemBody, events, tokens, verbs};
@@ -58,6 +58,15 @@ fn document() -> utoipa::openapi::OpenApi {
     for verb in super::verbs() {
         let item = document.paths.paths.get_mut(verb.path);
         let Some(operation) = item.and_then(|item| operation(item, verb.method.as_str())) else { continue };
+        // Required of each (OpenAPI 3.1, 4.8.17); those that say nothing of their own are what was asked for.
+        let usual = operation.summary.clone().unwrap_or_default();
+        for response in operation.responses.responses.values_mut() {
+            if let RefOr::T(response) = response
+                && response.description.is_empty()
+            {
+                response.description.clone_from(&usual);
+            }
+        }
         operation.responses.responses.insert("default".to_owned(), problem.clone().into());
         operation.security = match verb.access {
             Access::Token(scope) => Some(vec![SecurityRequirement::new(SCHEME, [scope.name()])]),

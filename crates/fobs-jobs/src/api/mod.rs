@@ -1,8 +1,10 @@
 //! The keeper's API: HTTP/1.1 with JSON. The router knows nothing of what carries it.
 
 mod access;
+mod certificate;
 mod document;
 mod events;
+mod network;
 mod problem;
 mod serve;
 #[cfg(test)]
@@ -21,6 +23,8 @@ use crate::token::Scope;
 use access::{Access, admit};
 use problem::Problem;
 
+pub use certificate::CertificateFiles;
+pub use network::{Network, Reached, listen};
 pub use problem::ProblemBody;
 pub use serve::{Listening, serve};
 pub use tokens::{MadeToken, WantedToken};

@@ -38,6 +38,7 @@ impl Served {
             program: "/bin/false".into(),
             boot: None,
             idle: None,
+            examine: None,
         };
         let (keeper, _) = Keeper::open(config).expect("a state");
         Served { router: router(keeper.clone()), keeper, directory }

@@ -40,6 +40,7 @@ impl Home {
             program: self.path("program"),
             boot: Some(boot.to_owned()),
             idle: None,
+            examine: None,
         };
         // The thread of the one before may hold the state for a moment.
         let begin = Instant::now();
@@ -157,6 +158,7 @@ fn an_attempt_outlives_its_keeper_and_is_adopted() {
         program: home.path("program"),
         boot: Some("a".to_owned()),
         idle: None,
+        examine: None,
     };
     let (next, said) = Keeper::open(config).expect("a state");
     assert_eq!(said, ["1 transfers of an earlier keeper still run, and are watched"]);
@@ -254,6 +256,7 @@ fn the_next_start_of_the_host_begins_cut_attempts_again() {
         program: home.path("program"),
         boot: Some("b".to_owned()),
         idle: None,
+        examine: None,
     };
     let (next, said) = Keeper::open(config).expect("a state");
     assert_eq!(said, ["3 transfers of an earlier keeper have ended, and are seen to"]);
