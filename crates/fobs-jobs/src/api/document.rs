@@ -7,7 +7,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 
 use super::access::Access;
-use super::{ProblemBody, events, tokens, verbs};
+use super::{ProblemBody, events, metrics, tokens, verbs};
 use crate::keeper::Change;
 
 /// The name of the security scheme.
@@ -31,6 +31,7 @@ const SCHEME: &str = "token";
         verbs::set_limits,
         verbs::clean,
         events::events,
+        metrics::metrics,
         tokens::create,
         tokens::list,
         tokens::revoke,

@@ -4,6 +4,7 @@ mod access;
 mod certificate;
 mod document;
 mod events;
+mod metrics;
 mod network;
 mod problem;
 mod serve;
@@ -57,6 +58,7 @@ fn verbs() -> Vec<Verb> {
         verb(Method::PUT, "/v1/limits", control, put(verbs::set_limits)),
         verb(Method::POST, "/v1/clean", control, post(verbs::clean)),
         verb(Method::GET, "/v1/events", read, get(events::events)),
+        verb(Method::GET, "/metrics", read, get(metrics::metrics)),
         verb(Method::GET, "/v1/tokens", Access::Own, get(tokens::list)),
         verb(Method::POST, "/v1/tokens", Access::Own, post(tokens::create)),
         verb(Method::DELETE, "/v1/tokens/{id}", Access::Own, delete(tokens::revoke)),

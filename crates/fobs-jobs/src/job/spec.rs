@@ -44,8 +44,9 @@ pub struct Spec {
     pub words: Vec<Word>,
     /// The directory in which relative paths begin; absolute.
     pub directory: Word,
-    /// What of the submitter's environment the job needs.
+    /// What of the submitter's environment the job needs: pairs of a name and a value.
     #[serde(default)]
+    #[schema(value_type = Vec<Vec<Word>>)]
     pub environment: Vec<(String, Word)>,
     /// The submitter's umask.
     #[serde(default = "usual_umask")]

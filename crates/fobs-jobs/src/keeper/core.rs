@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{self, Live, Over, Process};
+use super::meters::Meters;
 use super::output::{Files, folder};
 use super::process::{Identity, boot_id};
 use super::{JobView, Keeper, KeeperConfig, LOOK_EVERY, notify, now};
@@ -26,6 +27,7 @@ pub(super) struct Core {
     pub boot: String,
     pub store: Store,
     pub schedule: Schedule,
+    pub meters: Arc<Meters>,
     /// The attempts that run.
     pub live: BTreeMap<JobId, Running>,
     /// What could not be written, by job: written before anything begins.
@@ -60,6 +62,7 @@ impl Core {
             boot,
             store,
             schedule,
+            meters: Arc::default(),
             live: BTreeMap::new(),
             unsaved: BTreeMap::new(),
             held_until_ms: 0,
@@ -147,6 +150,8 @@ impl Core {
         let mut record = self.store.job(id)?;
         let begin = self.schedule.begin_of(id).ok_or(StoreError::NoJob(id))?;
         let began_ms = record.standing.began_ms.or(Some(now.ms));
+        let due_ms = record.standing.since_ms.max(record.standing.next_ms);
+        let waited = (begin.failures == 0).then(|| now.ms.saturating_sub(due_ms));
         record.standing = Standing { began_ms, message: None, ..record.standing.with(begin) };
         let mut bytes = [0; MARK_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| StoreError::Other(error.to_string()))?;
@@ -155,6 +160,9 @@ impl Core {
             store.set_standing(id, &record.standing)?;
             store.begin_attempt(id, &mark, now.ms)
         })?;
+        if let Some(waited_ms) = waited {
+            self.meters.waited(&record.spec.label, waited_ms);
+        }
         Ok((record, attempt))
     }
 
@@ -232,6 +240,9 @@ impl Core {
         });
         attempt.ended_ms = Some(now.ms);
         attempt.bytes = over.figures.bytes;
+        if let Ok(record) = self.store.job(id) {
+            self.meters.moved(&record.spec.label, attempt.bytes);
+        }
         attempt.ending = Some(ending.clone());
         let (after, actions) = self.schedule.ended(id, &ending, now);
         let standing = self
@@ -292,7 +303,13 @@ impl Core {
     fn notify(&mut self, id: JobId, standing: &Standing, after: After, keeper: &Keeper) {
         let Ok(record) = self.store.job(id) else { return };
         let succeeded = matches!(after, After::Done | After::Repeats(Outlook::Done));
-        let phase = if succeeded { Phase::Done.name() } else { standing.phase.name() };
+        let phase = match after {
+            _ if succeeded => Phase::Done.name(),
+            // A repeated job waits by now.
+            After::Repeats(_) => Phase::Failed.name(),
+            _ => standing.phase.name(),
+        };
+        self.meters.ended(&record.spec.label, phase);
         // What could not be written yet counts, too.
         let view = JobView { standing: standing.clone(), ..self.view(record, now()) };
         let attempts = self.store.attempts(id).unwrap_or_default();

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod core;
+mod meters;
 mod notify;
 mod orders;
 mod output;

@@ -97,6 +97,7 @@ impl Keeper {
         let submitted = core.store.submit(&spec, now.ms, &Standing::of(begin.clone()))?;
         if let Submitted::New(id) = submitted {
             core.schedule.add(id, &spec, begin);
+            core.meters.submitted(&spec.label);
         }
         drop(core);
         self.nudge();
@@ -183,6 +184,17 @@ impl Keeper {
         drop(core);
         self.nudge();
         Ok(())
+    }
+
+    /// What it counts, as OpenMetrics text.
+    ///
+    /// # Errors
+    /// Where the state cannot be read.
+    pub fn metrics(&self) -> Result<String, OrderError> {
+        let core = self.core();
+        let (counts, limits, meters) = (core.store.counts()?, core.schedule.limits(), core.meters.clone());
+        drop(core);
+        Ok(meters.text(&counts, limits)?)
     }
 
     /// Forgets jobs that were over before this long; returns how many.

@@ -203,6 +203,17 @@ impl Store {
         rows.map(|row| row?).collect()
     }
 
+    /// How many jobs stand where; phases without any may be missing.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn counts(&self) -> Result<Vec<(Phase, u64)>, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT phase, COUNT(*) FROM jobs GROUP BY phase")?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        Ok(rows.into_iter().filter_map(|(phase, count)| Some((Phase::from_name(&phase)?, count))).collect())
+    }
+
     /// The jobs that are not over, by number.
     ///
     /// # Errors
