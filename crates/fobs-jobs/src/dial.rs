@@ -172,7 +172,8 @@ async fn connect(target: &Target) -> Result<(Box<dyn Stream>, String, &str), Dia
             let config = config(trust).map_err(DialError::Broken)?;
             let name = ServerName::try_from(url.host.clone()).map_err(DialError::broken)?;
             let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
-            Ok((Box::new(tls.map_err(DialError::broken)?), host, path))
+            // Nothing was asked yet.
+            Ok((Box::new(tls.map_err(DialError::NotThere)?), host, path))
         }
     }
 }

@@ -6,7 +6,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::{Problem, ask};
-use crate::keeper::{Keeper, TokenRefusal};
+use crate::job::Spec;
+use crate::keeper::{JobView, Keeper, TokenRefusal};
 use crate::token::{Scope, Token};
 
 /// What a client over the network must have.
@@ -29,6 +30,14 @@ pub(super) enum Origin {
     Network,
 }
 
+impl Origin {
+    /// A job as it is shown there: what of an environment is a secret, nobody knows.
+    pub(super) fn shown(self, view: JobView) -> JobView {
+        let environment = if self == Origin::Socket { view.spec.environment } else { Vec::new() };
+        JobView { spec: Spec { environment, ..view.spec }, ..view }
+    }
+}
+
 /// Lets a request through, or answers it.
 pub(super) async fn admit(
     State((keeper, access)): State<(Keeper, Access)>,
@@ -36,6 +45,7 @@ pub(super) async fn admit(
     next: Next,
 ) -> Response {
     let origin = request.extensions().get::<Origin>().copied().unwrap_or(Origin::Network);
+    request.extensions_mut().insert(origin);
     if origin == Origin::Network {
         match judge(keeper, access, request.headers()).await {
             Ok(Some(token)) => {

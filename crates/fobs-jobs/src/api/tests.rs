@@ -235,6 +235,21 @@ fn tokens_are_kept_as_hashes_and_stay_revoked() {
 }
 
 #[test]
+fn the_environment_of_a_job_is_not_shown_over_the_network() {
+    let served = Served::new();
+    let job =
+        r#"{"words": ["cp", "a", "b"], "directory": "/", "environment": [["RSYNC_PASSWORD", "secret"]]}"#;
+    served.ask_from(Origin::Socket, "POST", "/v1/jobs", &[], job);
+    let token = format!("Bearer {}", served.token(Scope::ALL));
+    for (method, path) in [("GET", "/v1/jobs"), ("GET", "/v1/jobs/1"), ("POST", "/v1/jobs/1/pause")] {
+        let far = served.ask(method, path, &[("authorization", &token)], "").body.to_string();
+        assert!(far.contains("words") && !far.contains("secret"), "{far}");
+        let near = served.ask_from(Origin::Socket, method, path, &[], "").body.to_string();
+        assert!(near.contains("secret") || near.contains("nothing to pause"), "{near}");
+    }
+}
+
+#[test]
 fn the_header_of_a_key_is_the_jobs_key() {
     let served = Served::new();
     let submit = |key: &[(&str, &str)], body| served.ask_from(Origin::Socket, "POST", "/v1/jobs", key, body);

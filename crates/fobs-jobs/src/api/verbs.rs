@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::access::Origin;
 use super::{Problem, ask};
 use crate::job::{JobId, Spec};
 use crate::keeper::{Change, JobView, Keeper};
@@ -74,8 +75,12 @@ pub(super) async fn about() -> Json<About> {
 
 /// All jobs, by number.
 #[utoipa::path(get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", responses((status = 200, body = Vec<JobView>)))]
-pub(super) async fn list(State(keeper): State<Keeper>) -> Result<Json<Vec<JobView>>, Problem> {
-    ask(keeper, Keeper::jobs).await.map(Json)
+pub(super) async fn list(
+    State(keeper): State<Keeper>,
+    Extension(origin): Extension<Origin>,
+) -> Result<Json<Vec<JobView>>, Problem> {
+    let jobs = ask(keeper, Keeper::jobs).await?;
+    Ok(Json(jobs.into_iter().map(|job| origin.shown(job)).collect()))
 }
 
 /// Takes a job. The same key twice, in the job or as the header `Idempotency-Key`, is one job.
@@ -132,6 +137,7 @@ fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 )]
 pub(super) async fn show(
     State(keeper): State<Keeper>,
+    Extension(origin): Extension<Origin>,
     Path(id): Path<String>,
     look: Result<Query<Look>, QueryRejection>,
 ) -> Result<Json<JobView>, Problem> {
@@ -144,10 +150,10 @@ pub(super) async fn show(
         let view = ask(keeper.clone(), move |keeper| keeper.job(id)).await?;
         let ran = look.runs.is_some_and(|runs| view.standing.runs > runs);
         if view.standing.phase.is_final() || ran || keeper.has_ended() {
-            return Ok(Json(view));
+            return Ok(Json(origin.shown(view)));
         }
         if tokio::time::timeout_at(end, changes.changed()).await.is_err() {
-            return Ok(Json(view));
+            return Ok(Json(origin.shown(view)));
         }
     }
 }
@@ -176,6 +182,7 @@ pub(super) async fn log(
 )]
 pub(super) async fn change(
     State(keeper): State<Keeper>,
+    Extension(origin): Extension<Origin>,
     Path((id, change)): Path<(String, String)>,
 ) -> Result<Json<JobView>, Problem> {
     let id = job_of(&id)?;
@@ -191,7 +198,8 @@ pub(super) async fn change(
             ));
         }
     };
-    ask(keeper, move |keeper| keeper.change(id, change)).await.map(Json)
+    let view = ask(keeper, move |keeper| keeper.change(id, change)).await?;
+    Ok(Json(origin.shown(view)))
 }
 
 /// How many jobs run at once.

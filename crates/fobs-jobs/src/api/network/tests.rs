@@ -59,7 +59,7 @@ fn a_certificate_that_is_another_one_is_shown_no_token() {
     let (far, other) = (Far::new(), Far::new());
     for trust in [Trust::Certificate(other.reached.fingerprint), Trust::Authorities] {
         let refused = far.client(trust.clone(), &far.token()).about().expect_err("another certificate");
-        assert!(matches!(refused, ClientError::Broken(_)), "{trust:?}: {refused}");
+        assert!(matches!(refused, ClientError::NotThere(_)), "{trust:?}: {refused}");
     }
 }
 

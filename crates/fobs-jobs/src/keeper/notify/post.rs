@@ -7,6 +7,7 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use crate::dial::{Call, Target, Trust, Url, exchange};
+use crate::job::Spec;
 use crate::keeper::JobView;
 
 /// How long one try may take.
@@ -23,7 +24,10 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// # Errors
 /// Why the last try failed.
 pub(super) fn post(url: &Url, view: &JobView, phase: &str) -> Result<(), String> {
-    let mut body = serde_json::to_value(view).map_err(|error| error.to_string())?;
+    // Without its environment, which may have what only the job should know.
+    let spec = Spec { environment: Vec::new(), ..view.spec.clone() };
+    let view = JobView { spec, ..view.clone() };
+    let mut body = serde_json::to_value(&view).map_err(|error| error.to_string())?;
     if let Value::Object(members) = &mut body {
         members.insert("v".to_owned(), 1.into());
         // A run of a repeated job: the job itself waits by now.
@@ -76,7 +80,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    use crate::job::{JobId, Spec};
+    use crate::job::JobId;
     use crate::schedule::Begin;
     use crate::store::Standing;
 
@@ -85,7 +89,7 @@ mod tests {
         JobView {
             id: JobId(7),
             standing: Standing::of(Begin::new(&spec, 0)),
-            spec,
+            spec: Spec { environment: vec![("RSYNC_PASSWORD".to_owned(), "secret".into())], ..spec },
             submitted_ms: 0,
             reason: None,
             why: None,
@@ -126,6 +130,7 @@ mod tests {
         assert!(asked[0].starts_with("POST /hook?x=1 HTTP/1.1\r\n"), "{}", asked[0]);
         assert!(asked.iter().all(|text| text.contains("idempotency-key: fobs-job-7-0")), "{asked:?}");
         let (_, body) = asked[2].split_once("\r\n\r\n").expect("a body");
+        assert!(!body.contains("secret"), "{body}");
         let body: Value = serde_json::from_str(body).expect("JSON");
         assert_eq!((&body["id"], &body["phase"], &body["v"]), (&7.into(), &"done".into(), &1.into()));
     }
