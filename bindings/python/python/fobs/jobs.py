@@ -72,6 +72,8 @@ class Job:
         self.keeper = keeper
         #: Its number.
         self.id = id
+        #: Whether the call that returned it handed it in; else it found the job that has its key.
+        self.is_new = False
         self._view = view
 
     def __repr__(self) -> str:
@@ -261,15 +263,13 @@ class Keeper:
 
     def submit(self, *command: Word, **options: Unpack[SubmitOptions]) -> Job:
         """Hands in ``cp`` or ``sync`` with its arguments; as :func:`submit`."""
-        taken = self._ask("POST", "/v1/jobs", self._spec(command, options))
-        return Job(self, int(taken["id"]))
+        return self._taken(self._ask("POST", "/v1/jobs", self._spec(command, options)))
 
     async def submit_async(self, *command: Word, **options: Unpack[SubmitOptions]) -> Job:
         """As :meth:`submit`."""
         # What it takes of this thread and directory is taken now.
         spec = self._spec(command, options)
-        taken = await asyncio.to_thread(self._ask, "POST", "/v1/jobs", spec)
-        return Job(self, int(taken["id"]))
+        return self._taken(await asyncio.to_thread(self._ask, "POST", "/v1/jobs", spec))
 
     def list(self) -> builtins.list[Job]:
         """All jobs that are kept, by number."""
@@ -289,6 +289,11 @@ class Keeper:
 
     def _ask(self, method: str, path: str, body: Any = None, wait: float = 0.0) -> Any:
         return self._way.ask(method, path, body, wait)
+
+    def _taken(self, taken: dict[str, Any]) -> Job:
+        job = Job(self, int(taken["id"]))
+        job.is_new = bool(taken["new"])
+        return job
 
     def _spec(self, command: tuple[Word, ...], options: SubmitOptions) -> dict[str, Any]:
         unknown = set(options) - set(SubmitOptions.__annotations__)
