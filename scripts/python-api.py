@@ -12,6 +12,7 @@ from pathlib import Path
 
 import fobs
 import fobs.fsspec
+import fobs.jobs
 import fobs.progress
 
 BEGIN, END = "<!-- api: written by scripts/python-api.py -->\n", "<!-- api end -->\n"
@@ -58,6 +59,13 @@ def rows() -> list[str]:
                 lines.append(f"| `{name}.{member}` | {first_sentence(inner)} |")
             elif inspect.isfunction(inner):
                 lines.append(f"| `{name}.{member}{signature(inner)}` | {first_sentence(inner)} |")
+    for name in sorted(set(fobs.jobs.__all__) - {"SubmitOptions"}):
+        thing = getattr(fobs.jobs, name)
+        shown = "" if inspect.isclass(thing) else signature(thing)
+        lines.append(f"| `fobs.jobs.{name}{shown}` | {first_sentence(thing)} |")
+        for member, value in members(thing) if inspect.isclass(thing) else []:
+            shown = signature(value) if inspect.isfunction(value) else ""
+            lines.append(f"| `jobs.{thing.__name__}.{member}{shown}` | {first_sentence(value)} |")
     for thing in (fobs.fsspec.FobsFileSystem, fobs.fsspec.FobsSshFileSystem, fobs.progress.Tqdm, fobs.progress.Rich):
         lines.append(f"| `{thing.__module__}.{thing.__name__}` | {first_sentence(thing)} |")
     return lines

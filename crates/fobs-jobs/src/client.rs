@@ -1,24 +1,23 @@
-//! The other end of the API: blocking calls over its socket.
+//! The other end of the API: blocking calls over its socket, or over the network with a token.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-use crate::api::{About, Clean, Cleaned, ProblemBody, Taken};
+use crate::api::{About, Clean, Cleaned, MadeToken, ProblemBody, Taken, WantedToken};
+use crate::dial::{Call, DialError, Target, Trust, Url, exchange};
 use crate::job::{JobId, Spec};
 use crate::keeper::{Change, JobView};
 use crate::schedule::Limits;
 use crate::store::Line;
+use crate::token::Token;
 
 /// Largest answer, bytes: all jobs, with their words.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
@@ -28,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Why a keeper has not done what it was asked.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// None answers at the socket.
+    /// None answers there.
     #[error("no keeper of jobs answers: {0}")]
     NotThere(io::Error),
     /// It says no, in a sentence.
@@ -39,10 +38,11 @@ pub enum ClientError {
     Broken(String),
 }
 
-/// A keeper at a socket.
+/// A keeper somewhere.
 #[derive(Debug)]
 pub struct Client {
-    socket: PathBuf,
+    target: Target,
+    token: Option<String>,
     runtime: Runtime,
 }
 
@@ -52,8 +52,49 @@ impl Client {
     /// # Errors
     /// Where the system gives no more descriptors.
     pub fn new(socket: &Path) -> io::Result<Client> {
+        Client::of(Target::Socket(socket.to_owned()), None)
+    }
+
+    /// The keeper at this URL, whether there is one or not, with a token.
+    ///
+    /// # Errors
+    /// Where the system gives no more descriptors.
+    pub fn at(url: Url, trust: Trust, token: String) -> io::Result<Client> {
+        Client::of(Target::Url(url, trust), Some(token))
+    }
+
+    /// Whether it is the keeper of this host.
+    pub fn is_here(&self) -> bool {
+        matches!(self.target, Target::Socket(_))
+    }
+
+    fn of(target: Target, token: Option<String>) -> io::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Client { socket: socket.to_owned(), runtime })
+        Ok(Client { target, token, runtime })
+    }
+
+    /// Makes a token.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn create_token(&self, wanted: &WantedToken) -> Result<MadeToken, ClientError> {
+        self.send(Method::POST, "/v1/tokens", wanted)
+    }
+
+    /// All tokens.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn tokens(&self) -> Result<Vec<Token>, ClientError> {
+        self.get("/v1/tokens", Duration::ZERO)
+    }
+
+    /// Revokes a token.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn revoke_token(&self, id: u64) -> Result<Token, ClientError> {
+        self.call(Method::DELETE, &format!("/v1/tokens/{id}"), Bytes::new(), Duration::ZERO)
     }
 
     /// What it is.
@@ -166,9 +207,16 @@ impl Client {
         body: Bytes,
         time: Duration,
     ) -> Result<T, ClientError> {
-        let exchange = exchange(&self.socket, method, path, body);
+        let bearer = self.token.as_ref().map(|token| ("authorization", format!("Bearer {token}")));
+        let headers = bearer.into_iter().collect();
+        let call = Call { method, path: path.to_owned(), headers, body, answer_bytes_max: ANSWER_BYTES_MAX };
+        let exchange = exchange(&self.target, call);
         let answer = self.runtime.block_on(async { tokio::time::timeout(time + PATIENCE, exchange).await });
-        let (status, bytes) = answer.map_err(|_| broken("it takes longer than a minute"))??;
+        let answer = answer.map_err(|_| broken("it takes longer than a minute"))?;
+        let (status, bytes) = answer.map_err(|error| match error {
+            DialError::NotThere(error) => ClientError::NotThere(error),
+            DialError::Broken(why) => ClientError::Broken(why),
+        })?;
         if status.is_success() {
             return serde_json::from_slice(&bytes).map_err(broken);
         }
@@ -181,24 +229,4 @@ impl Client {
 
 fn broken(why: impl ToString) -> ClientError {
     ClientError::Broken(why.to_string())
-}
-
-async fn exchange(
-    socket: &Path,
-    method: Method,
-    path: &str,
-    body: Bytes,
-) -> Result<(StatusCode, Bytes), ClientError> {
-    let stream = UnixStream::connect(socket).await.map_err(ClientError::NotThere)?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // Its failure is that of the request.
-    let driver = tokio::spawn(connection);
-    let request = Request::builder().method(method).uri(path).header("host", "jobs");
-    let request = request.header("content-type", "application/json").body(Full::new(body)).map_err(broken)?;
-    let response = sender.send_request(request).await.map_err(broken)?;
-    let status = response.status();
-    let bytes = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(broken)?;
-    driver.abort();
-    Ok((status, bytes.to_bytes()))
 }

@@ -11,13 +11,17 @@
 
 pub mod api;
 pub mod client;
+pub mod dial;
 pub mod job;
 pub mod keeper;
 pub mod schedule;
 pub mod store;
+pub mod token;
 
 pub use client::{Client, ClientError};
-pub use job::{Ending, JobId, Outlook, Phase, Spec, Window, Word};
-pub use keeper::{Change, Figures, JobView, Keeper, KeeperConfig, OrderError};
+pub use dial::{Fingerprint, Trust, Url};
+pub use job::{Ending, JobId, Outlook, Phase, Spec, SpecError, Window, Word};
+pub use keeper::{Change, Examine, Figures, JobView, Keeper, KeeperConfig, OrderError, TokenRefusal};
 pub use schedule::{Action, After, Begin, Halt, Limits, Moment, Over, Reason, Schedule};
 pub use store::{Attempt, Keep, Line, Record, Standing, Store, StoreError, Submitted};
+pub use token::{Scope, Secret, Token};

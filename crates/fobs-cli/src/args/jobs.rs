@@ -1,10 +1,13 @@
 //! Arguments of `fobs jobs`.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
+use fobs_jobs::{Fingerprint, Scope, Url};
 
-use crate::times::parse_age;
+use crate::times::{parse_age, parse_every};
 
 /// Examples of `fobs jobs`.
 const JOBS_EXAMPLES: &str = "\
@@ -13,7 +16,9 @@ Examples:
   fobs jobs show 12          one with its attempts, and why it waits
   fobs jobs wait 12 13       until both are over; ends with their exit code
   fobs jobs retry 12         begins one that failed again
-  fobs jobs limits --total 8 how many run at once";
+  fobs jobs limits --total 8 how many run at once
+  fobs jobs --url https://host:8443 --token-file token --fingerprint 1f2e...
+                             those that another host's keeper has";
 
 /// Show and change the jobs of fobs submit.
 #[derive(Debug, Args)]
@@ -30,6 +35,28 @@ pub struct JobsArgs {
     /// All jobs that are kept, not only the last ones
     #[arg(long)]
     pub all: bool,
+
+    /// Ask the keeper at this address, which runs with --listen
+    #[arg(long, value_name = "URL", value_parser = parse_keeper, requires = "token_file", global = true)]
+    pub url: Option<Url>,
+
+    /// File with the token for --url
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, global = true)]
+    pub token_file: Option<PathBuf>,
+
+    /// SHA-256 of the keeper's certificate, as it printed it [default: an authority must have signed it]
+    #[arg(long, value_name = "HEX", requires = "url", global = true)]
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// A token goes over TLS alone.
+fn parse_keeper(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text)?;
+    if url.is_encrypted() {
+        Ok(url)
+    } else {
+        Err("write https://: a token is not sent in the clear".to_owned())
+    }
 }
 
 /// What is done with jobs.
@@ -53,6 +80,9 @@ pub enum JobsCommand {
     Clean(CleanJobs),
     /// Show or set how many jobs run at once
     Limits(LimitsArgs),
+    /// Make, list and revoke tokens for clients over the network
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Keep the jobs of this user: run them, in the foreground
     Serve(KeeperArgs),
 }
@@ -97,9 +127,60 @@ pub struct LimitsArgs {
     pub per_source: Option<u32>,
 }
 
+/// What is done with tokens.
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it, once
+    Create(NewToken),
+    /// List tokens, without what their owners show
+    List,
+    /// Revoke a token: from now on it opens nothing
+    Revoke(OneToken),
+}
+
+/// A token that is wanted.
+#[derive(Debug, Args)]
+pub struct NewToken {
+    /// What it is good for: submit (anything that this user may copy or run), read, control
+    #[arg(long, value_name = "SCOPES", value_parser = parse_scope, value_delimiter = ',', required = true)]
+    pub scope: Vec<Scope>,
+
+    /// For how long (30d, 12h); a year at most
+    #[arg(long, value_name = "TIME", value_parser = parse_every, default_value = "30d")]
+    pub expires: Duration,
+
+    /// Name of the token, for lists
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub name: String,
+}
+
+fn parse_scope(text: &str) -> Result<Scope, String> {
+    Scope::from_name(text).ok_or_else(|| "a scope is submit, read or control".to_owned())
+}
+
+/// A token.
+#[derive(Debug, Args)]
+pub struct OneToken {
+    /// Its number
+    #[arg(value_name = "ID")]
+    pub id: u64,
+}
+
 /// How the keeper runs.
 #[derive(Debug, Args)]
 pub struct KeeperArgs {
+    /// Serve its API over TLS, too, to clients with tokens
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "on_demand")]
+    pub listen: Option<SocketAddr>,
+
+    /// PEM file of a certificate with its chain [default: one is made once, and its fingerprint printed]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires_all = ["key", "listen"])]
+    pub cert: Option<PathBuf>,
+
+    /// PEM file of its key
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "cert")]
+    pub key: Option<PathBuf>,
+
     /// Apart from the terminal, until there is nothing to do
     #[arg(long, hide = true)]
     pub on_demand: bool,

@@ -72,8 +72,9 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub deadline: Option<SystemTime>,
 
-    /// Program with arguments (no shell) to run when the job ends, which FOBS_JOB_ID and others name
-    #[arg(long, value_name = "COMMAND")]
+    /// When the job ends: program with arguments (no shell), which FOBS_JOB_ID and others tell; or URL that
+    /// gets it as JSON
+    #[arg(long, value_name = "COMMAND|URL")]
     pub notify: Option<String>,
 
     /// The same key and command twice is one job; another command is refused

@@ -6,6 +6,7 @@ mod serve;
 mod show;
 mod ssh;
 mod submit;
+mod token;
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -42,7 +43,16 @@ fn act(args: &JobsArgs) -> Result<u8> {
     if let Some(JobsCommand::Serve(keeper)) = &args.command {
         return serve::run(keeper).map(|()| exit::SUCCESS);
     }
-    let Some(client) = reach::client_if_any()? else { return without_jobs(args) };
+    if let Some(JobsCommand::Token(command)) = &args.command {
+        return token::run(command, args).map(|()| exit::SUCCESS);
+    }
+    let client = match reach::far(args)? {
+        Some(client) => client,
+        None => match reach::client_if_any()? {
+            Some(client) => client,
+            None => return without_jobs(args),
+        },
+    };
     match &args.command {
         None => list::run(&client, args)?,
         Some(JobsCommand::Show(one)) => show::run(&client, JobId(one.id), args.json)?,
@@ -54,7 +64,7 @@ fn act(args: &JobsArgs) -> Result<u8> {
         Some(JobsCommand::Retry(some)) => change(&client, some, Change::Retry, args.json)?,
         Some(JobsCommand::Clean(clean)) => forget(&client, clean, args.json)?,
         Some(JobsCommand::Limits(limits)) => set_limits(&client, limits, args.json)?,
-        Some(JobsCommand::Serve(_)) => {}
+        Some(JobsCommand::Serve(_) | JobsCommand::Token(_)) => {}
     }
     Ok(exit::SUCCESS)
 }

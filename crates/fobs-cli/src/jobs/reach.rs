@@ -7,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fobs::{Error, ErrorKind, Result};
-use fobs_jobs::{Client, ClientError, Store};
+use fobs_jobs::{Client, ClientError, Store, Trust};
 
+use crate::args::jobs::JobsArgs;
 use crate::{live, output};
 
 /// The socket's name. Not that of a copy, which `fobs top` would ask.
@@ -19,6 +20,8 @@ const BEGIN_PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// HTTP status of a keeper that is about to end.
 const ENDING: u16 = 503;
+/// Largest file of a token that is read, bytes: one has 53.
+const TOKEN_BYTES_MAX: u64 = 4096;
 /// The unit of systemd's user manager.
 const UNIT: &str = "fobs-jobs.service";
 
@@ -69,6 +72,29 @@ pub fn client_if_any() -> Result<Option<Client>> {
     if running.is_some() || Store::exists(&directory()?) { client().map(Some) } else { Ok(None) }
 }
 
+/// The keeper of another host, where one is named.
+///
+/// # Errors
+/// Where the token cannot be read.
+pub fn far(args: &JobsArgs) -> Result<Option<Client>> {
+    let (Some(url), Some(file)) = (&args.url, &args.token_file) else { return Ok(None) };
+    let unreadable = |why: String| {
+        let message = format!("cannot read the token in {}: {why}", file.display());
+        Error::new(ErrorKind::NoSource, message)
+    };
+    let mut text = String::new();
+    let opened = fobs::named::open(file);
+    let read = opened.and_then(|opened| opened.take(TOKEN_BYTES_MAX).read_to_string(&mut text));
+    read.map_err(|error| unreadable(error.to_string()))?;
+    let token = text.trim();
+    if token.is_empty() || token.contains(|c: char| !c.is_ascii_graphic()) {
+        return Err(unreadable("it is not one word, as fobs jobs token create printed it".to_owned()));
+    }
+    let trust = args.fingerprint.map_or(Trust::Authorities, Trust::Certificate);
+    let client = Client::at(url.clone(), trust, token.to_owned());
+    client.map(Some).map_err(|error| Error::internal(format!("cannot ask: {error}")))
+}
+
 /// An answer as a result of this program.
 ///
 /// # Errors
@@ -77,7 +103,7 @@ pub fn asked<T>(answer: std::result::Result<T, ClientError>) -> Result<T> {
     answer.map_err(|error| {
         let kind = match &error {
             ClientError::Refused(problem) => match problem.status {
-                403 => ErrorKind::Denied,
+                401 | 403 => ErrorKind::Denied,
                 ENDING => ErrorKind::Connect,
                 404 => ErrorKind::NoSource,
                 429 | 500..=599 => ErrorKind::Destination,
@@ -102,7 +128,9 @@ pub fn again<T>(client: &Client, ask: impl Fn(&Client) -> std::result::Result<T,
     let begin = Instant::now();
     loop {
         match ask(client) {
-            Err(ClientError::NotThere(_)) if begin.elapsed() < BEGIN_PATIENCE => start(client)?,
+            Err(ClientError::NotThere(_)) if client.is_here() && begin.elapsed() < BEGIN_PATIENCE => {
+                start(client)?;
+            }
             Err(ClientError::Refused(problem))
                 if problem.status == ENDING && begin.elapsed() < BEGIN_PATIENCE =>
             {

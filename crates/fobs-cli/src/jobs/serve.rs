@@ -4,10 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use fobs::{CancelToken, Error, ErrorKind, Result};
+use fobs_jobs::api::{CertificateFiles, Network};
 use fobs_jobs::{Keeper, KeeperConfig, StoreError, api};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
-use super::reach;
+use super::{reach, submit};
 use crate::args::jobs::KeeperArgs;
 use crate::{output, signals};
 
@@ -32,7 +33,10 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
     let program = program.map_err(|error| Error::internal(format!("cannot find this program: {error}")))?;
     let boot = if cfg!(debug_assertions) { std::env::var(BOOT_VARIABLE).ok() } else { None };
     let idle = args.on_demand.then_some(IDLE);
-    let (keeper, said) = Keeper::open(KeeperConfig { directory, program, boot, idle }).map_err(refused)?;
+    let state = directory.clone();
+    let examine = Some(submit::examine as fobs_jobs::Examine);
+    let config = KeeperConfig { directory, program, boot, idle, examine };
+    let (keeper, said) = Keeper::open(config).map_err(refused)?;
     said.iter().for_each(|sentence| output::note(sentence));
     // Each attempt has three descriptors; if it fails, an attempt that has none is tried again.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -42,6 +46,17 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
         let message = format!("cannot listen at {}: {error}", socket.display());
         Error::new(ErrorKind::Socket, message)
     })?;
+    if let Some(address) = args.listen {
+        let files = args.cert.clone().zip(args.key.clone());
+        let certificate = files.map(|(certificate, key)| CertificateFiles { certificate, key });
+        let network = Network { address, certificate, directory: state };
+        let reached =
+            api::listen(keeper.clone(), &network).map_err(|why| Error::new(ErrorKind::Socket, why))?;
+        output::note(&format!(
+            "listening at https://{} (certificate's SHA-256: {}); fobs jobs token create lets clients in",
+            reached.address, reached.fingerprint
+        ));
+    }
     let cancel = CancelToken::new();
     signals::install(&cancel)?;
     let ended = keeper.clone();

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use fobs::options::{Carrier, Location, Remote, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
-use fobs_jobs::{JobId, Spec, Word};
+use fobs_jobs::{JobId, Spec, SpecError, Url, Word};
 use serde_json::json;
 
 use super::{print, print_json, reach, ssh};
@@ -63,10 +64,7 @@ pub fn run(args: &SubmitArgs) -> u8 {
 /// The job, and what its submitter should know.
 fn checked(args: &SubmitArgs) -> Result<(Spec, Vec<String>)> {
     let words: Vec<OsString> = ["fobs".into()].into_iter().chain(args.words.iter().cloned()).collect();
-    let cli = config::parse_words(words).map_err(|refusal| match refusal {
-        Refusal::Parser(error) => Error::new(ErrorKind::Usage, usage::sentence(&error)),
-        Refusal::Configuration(error) => error,
-    })?;
+    let cli = parse(words)?;
     let work = Work::of(&cli)?;
     let directory = std::env::current_dir();
     let directory = directory.map_err(|error| {
@@ -81,7 +79,7 @@ fn checked(args: &SubmitArgs) -> Result<(Spec, Vec<String>)> {
         environment: environment(std::env::vars_os()),
         umask: own_umask(),
         destinations: work.destinations(),
-        sources: work.sources(),
+        sources: work.sources(&directory),
         after: args.after.iter().copied().map(JobId).collect(),
         at_ms: args.at.map(ms),
         between: args.between,
@@ -95,6 +93,33 @@ fn checked(args: &SubmitArgs) -> Result<(Spec, Vec<String>)> {
     spec.check().map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
     let notes = ssh::try_all(&work.over_ssh(), &work.options.ssh);
     Ok((spec, notes))
+}
+
+/// What the keeper does with a job that another client hands in: as [`run`] with its own environment, which
+/// is used where the client sends none.
+///
+/// # Errors
+/// Why the words are no job.
+pub fn examine(spec: &mut Spec) -> std::result::Result<(), SpecError> {
+    let refused = |error: Error| SpecError(error.to_string());
+    let words = spec.words.iter().map(|word| word.as_os_str().to_owned());
+    let cli = parse(["fobs".into()].into_iter().chain(words).collect()).map_err(refused)?;
+    let work = Work::of(&cli).map_err(refused)?;
+    spec.destinations = work.destinations();
+    if spec.sources.is_empty() {
+        spec.sources = work.sources(Path::new(spec.directory.as_os_str()));
+    }
+    if spec.environment.is_empty() {
+        spec.environment = environment(std::env::vars_os());
+    }
+    Ok(())
+}
+
+fn parse(words: Vec<OsString>) -> Result<Cli> {
+    config::parse_words(words).map_err(|refusal| match refusal {
+        Refusal::Parser(error) => Error::new(ErrorKind::Usage, usage::sentence(&error)),
+        Refusal::Configuration(error) => error,
+    })
 }
 
 /// What the words of a job are about.
@@ -155,12 +180,12 @@ impl Work {
     }
 
     /// Hosts, or disks of this one.
-    fn sources(&self) -> Vec<String> {
+    fn sources(&self, directory: &Path) -> Vec<String> {
         let name = |source: &Location| match source {
             Location::Remote(remote) => Some(remote.host.clone()),
             // What is not there yet may be when the job begins: it has no disk then.
             Location::Local(path) => {
-                std::fs::metadata(path).ok().map(|found| format!("disk {}", found.dev()))
+                std::fs::metadata(directory.join(path)).ok().map(|found| format!("disk {}", found.dev()))
             }
             Location::Stdio => None,
         };
@@ -208,6 +233,10 @@ fn own_umask() -> u32 {
 
 fn notify(text: Option<&str>) -> Result<Vec<Word>> {
     let Some(text) = text else { return Ok(Vec::new()) };
+    if text.starts_with("http://") || text.starts_with("https://") {
+        let url = Url::parse(text).map_err(|why| Error::new(ErrorKind::Usage, format!("--notify: {why}")))?;
+        return Ok(vec![url.to_string().into()]);
+    }
     let unreadable = || {
         let message =
             format!("--notify {text:?} is no command: give a program and its arguments, with quotes closed");
@@ -247,9 +276,10 @@ mod tests {
     fn a_command_is_words_and_no_shell() {
         let words = notify(Some("sh -c 'echo \"$FOBS_JOB_ID\"'")).expect("a command");
         assert_eq!(words, ["sh", "-c", "echo \"$FOBS_JOB_ID\""].map(Word::from));
-        for text in ["", "  ", "sh 'open", "/no/such/program", "no-such-program-at-all x"] {
+        for text in ["", "  ", "sh 'open", "/no/such/program", "no-such-program-at-all x", "https://"] {
             notify(Some(text)).expect_err(text);
         }
+        assert_eq!(notify(Some("https://host/x")), Ok(vec!["https://host/x".into()]));
         assert_eq!(notify(None), Ok(vec![]));
     }
 

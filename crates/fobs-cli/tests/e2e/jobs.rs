@@ -240,3 +240,43 @@ fn another_users_jobs_are_not_shown() {
     assert!(said.starts_with("HTTP/1.1 403") && said.contains("another user's"), "{said}");
     kill(keeper);
 }
+
+#[test]
+fn a_keeper_is_asked_from_elsewhere_with_a_token() {
+    let case = Case::new("a_keeper_is_asked_from_elsewhere_with_a_token");
+    std::fs::write(case.local("in"), "x").expect("own directory");
+    let keeper = case.start(fobs(&case).args(["jobs", "serve", "--listen", "127.0.0.1:0"]));
+    case.wait_for("it listens", || keeper.stderr_so_far().contains("SHA-256: "));
+    let said = keeper.stderr_so_far();
+    let word = |before: &str| {
+        let rest = said.split(before).nth(1).expect("said");
+        rest.split([' ', ')']).next().expect("a word").to_owned()
+    };
+    let (url, fingerprint) = (format!("https://{}", word("https://")), word("SHA-256: "));
+    let made = run(&case, &["jobs", "token", "create", "--scope", "read", "--name", "test"]).expect_success();
+    assert!(made.stderr.contains("not shown again"), "{}", made.stderr);
+    std::fs::write(case.local("token"), &made.stdout).expect("own directory");
+    let id = submit(&case, &["cp", "in", "out"]);
+    let far = ["jobs", "--url", &url, "--token-file", "token", "--fingerprint", &fingerprint];
+    run(&case, &[&far[..], &["wait", &id]].concat()).expect_success();
+    let refused = run(&case, &[&far[..], &["retry", &id]].concat()).expect_code(5);
+    assert!(refused.stderr.contains("scope control"), "{}", refused.stderr);
+    run(&case, &["jobs", "token", "revoke", "1"]).expect_success();
+    let refused = run(&case, &far).expect_code(5);
+    assert!(refused.stderr.contains("revoked"), "{}", refused.stderr);
+    let listed = run(&case, &["jobs", "token", "list"]).expect_success();
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    assert!(listed.contains("revoked") && listed.contains("test"), "{listed}");
+    // Before anything is sent.
+    for (words, why) in [
+        (&["jobs", "--url", "http://127.0.0.1:1", "--token-file", "token"][..], "https"),
+        (&["jobs", "--url", &url], "--token-file"),
+        (&["jobs", "--url", &url, "--token-file", "token", "--fingerprint", "ab"], "64 hexadecimal"),
+        (&["jobs", "token", "create", "--scope", "all"], "submit, read or control"),
+        (&["jobs", "serve", "--cert", "x"], "--key"),
+    ] {
+        let refused = run(&case, words).expect_code(1);
+        assert!(refused.stderr.contains(why), "{words:?}: {}", refused.stderr);
+    }
+    kill(keeper);
+}

@@ -5,13 +5,14 @@ use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
 
+use super::access::Origin;
 use super::{Problem, ask};
 use crate::job::JobId;
 use crate::keeper::Keeper;
@@ -22,18 +23,25 @@ const PAUSE: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 struct Watcher {
+    origin: Origin,
     keeper: Keeper,
     changes: watch::Receiver<u64>,
     /// What each job looked like when it was sent last.
     sent: BTreeMap<JobId, u64>,
 }
 
-/// An event `jobs` for each change: an array of the jobs that have changed, all of them at first; and `gone`
-/// with the numbers of those that were forgotten.
+/// Changes as server-sent events: `jobs` with an array of the jobs that have changed, all of them at first;
+/// and
+/// `gone` with the numbers of those that were forgotten.
+#[utoipa::path(
+    get, path = "/v1/events", operation_id = "events", tag = "jobs",
+    responses((status = 200, description = "Events until the client ends", body = String, content_type = "text/event-stream"))
+)]
 pub(super) async fn events(
     State(keeper): State<Keeper>,
+    Extension(origin): Extension<Origin>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let watcher = Watcher { changes: keeper.changes(), keeper, sent: BTreeMap::new() };
+    let watcher = Watcher { changes: keeper.changes(), keeper, origin, sent: BTreeMap::new() };
     let stream = unfold(watcher, |mut watcher| async move {
         loop {
             let event = watcher.next().await?;
@@ -57,7 +65,7 @@ impl Watcher {
         self.changes.borrow_and_update();
         let jobs = ask(self.keeper.clone(), Keeper::jobs).await.ok()?;
         let (mut changed, mut seen) = (Vec::new(), BTreeMap::new());
-        for job in jobs {
+        for job in jobs.into_iter().map(|job| self.origin.shown(job)) {
             let text = serde_json::to_string(&job).ok()?;
             let mut hasher = DefaultHasher::new();
             hasher.write(text.as_bytes());

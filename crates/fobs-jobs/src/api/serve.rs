@@ -10,15 +10,18 @@ use std::thread;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Extension;
 use axum::http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::geteuid;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::Problem;
+use super::access::Origin;
 use super::router;
 use crate::keeper::Keeper;
 
@@ -26,8 +29,10 @@ use crate::keeper::Keeper;
 const CONNECTIONS_MAX: usize = 128;
 /// How long a client may take to send the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// Largest head of a request, bytes: a token and a few names.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Pause after a connection could not be accepted: the reason may last.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
 /// The socket, until it is dropped.
 #[derive(Debug)]
@@ -55,7 +60,7 @@ pub fn serve(keeper: Keeper, path: &Path) -> io::Result<Listening> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let run = move || runtime.block_on(accept(listener, router(keeper)));
+    let run = move || runtime.block_on(accept(listener, router(keeper).layer(Extension(Origin::Socket))));
     thread::Builder::new().name("api".to_owned()).spawn(run)?;
     Ok(listening)
 }
@@ -73,14 +78,19 @@ async fn accept(listener: StdListener, router: Router) {
         };
         let router = if may_ask(&stream) { router.clone() } else { refusal() };
         tokio::spawn(async move {
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
-            let service = TowerToHyperService::new(router);
-            // A client that goes away hurts nobody but itself.
-            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+            serve_stream(stream, router).await;
             drop(permit);
         });
     }
+}
+
+/// Answers what comes over a connection, until its client ends it or says nothing.
+pub(super) async fn serve_stream(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);
+    let service = TowerToHyperService::new(router);
+    // A client that goes away hurts nobody but itself.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// Whether the peer is the keeper's user or root.

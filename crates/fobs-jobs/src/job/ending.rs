@@ -2,12 +2,13 @@
 
 use fobs_model::error::ErrorKind;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Exit code of a run of which nothing failed but files that were gone when they were to be read (rsync's).
 const VANISHED: i32 = 24;
 
 /// How an attempt ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Ending {
     /// Exit code; none where a signal ended it, or where it was not seen to end.
     pub exit_code: Option<i32>,

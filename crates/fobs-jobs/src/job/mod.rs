@@ -8,6 +8,7 @@ mod word;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use ending::{Ending, Outlook};
 pub use spec::{NAME_BYTES_MAX, PRIORITY_MAX, PRIORITY_MIN, RETRIES_MAX, Spec, SpecError};
@@ -15,7 +16,7 @@ pub use window::Window;
 pub use word::Word;
 
 /// A job's number: from 1, never given twice within one state file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct JobId(pub u64);
 
@@ -26,7 +27,7 @@ impl fmt::Display for JobId {
 }
 
 /// Where a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// For its turn, its time, its window or its next attempt.

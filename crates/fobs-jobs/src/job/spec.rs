@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use utoipa::ToSchema;
 
 use super::{JobId, Window, Word};
 
@@ -28,7 +29,7 @@ const EVERY_MS_MAX: u64 = 10 * 366 * 24 * 3600 * 1000;
 pub(crate) const COMMANDS: &[&str] = &["cp", "sync"];
 
 /// A job as it was submitted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Spec {
     /// A name for people; may be empty.
     #[serde(default)]
@@ -43,8 +44,9 @@ pub struct Spec {
     pub words: Vec<Word>,
     /// The directory in which relative paths begin; absolute.
     pub directory: Word,
-    /// What of the submitter's environment the job needs.
+    /// What of the submitter's environment the job needs: pairs of a name and a value.
     #[serde(default)]
+    #[schema(value_type = Vec<Vec<Word>>)]
     pub environment: Vec<(String, Word)>,
     /// The submitter's umask.
     #[serde(default = "usual_umask")]

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Seconds of a day.
 const DAY_S: u32 = 24 * 3600;
@@ -16,6 +18,15 @@ pub struct Window {
     /// First second of the day that is not.
     end_s: u32,
 }
+
+impl PartialSchema for Window {
+    fn schema() -> RefOr<Schema> {
+        let about = "A part of each day, as in 20:00-06:00";
+        ObjectBuilder::new().schema_type(Type::String).description(Some(about)).into()
+    }
+}
+
+impl ToSchema for Window {}
 
 impl Window {
     /// Parses `20:00-06:00`.

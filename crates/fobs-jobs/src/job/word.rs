@@ -7,6 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// A word, in JSON a string, or `{"base64": TEXT}` where it is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,12 +42,26 @@ impl<T: Into<OsString>> From<T> for Word {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// A word of a command line: a string, or its bytes in base64 where it is not UTF-8.
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Form {
+    /// UTF-8.
     Text(String),
-    Bytes { base64: String },
+    /// Anything else.
+    Bytes {
+        /// With padding (RFC 4648, 4).
+        base64: String,
+    },
 }
+
+impl PartialSchema for Word {
+    fn schema() -> RefOr<Schema> {
+        Form::schema()
+    }
+}
+
+impl ToSchema for Word {}
 
 impl Serialize for Word {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{self, Live, Over, Process};
+use super::meters::Meters;
 use super::output::{Files, folder};
 use super::process::{Identity, boot_id};
-use super::{Keeper, KeeperConfig, LOOK_EVERY, notify, now};
+use super::{JobView, Keeper, KeeperConfig, LOOK_EVERY, notify, now};
 use crate::job::{Ending, JobId, Outlook, Phase};
-use crate::schedule::{Action, After, Halt, Moment, Over as OverWhy, Schedule};
+use crate::schedule::{Action, After, Halt, Moment, Over as OverWhy, Reason, Schedule};
 use crate::store::{Attempt, Keep, Line, Record, Standing, Store, StoreError};
 
 /// How long the keeper waits where its state cannot be written, ms: a full disk is looked at again.
@@ -26,6 +27,7 @@ pub(super) struct Core {
     pub boot: String,
     pub store: Store,
     pub schedule: Schedule,
+    pub meters: Arc<Meters>,
     /// The attempts that run.
     pub live: BTreeMap<JobId, Running>,
     /// What could not be written, by job: written before anything begins.
@@ -60,6 +62,7 @@ impl Core {
             boot,
             store,
             schedule,
+            meters: Arc::default(),
             live: BTreeMap::new(),
             unsaved: BTreeMap::new(),
             held_until_ms: 0,
@@ -99,13 +102,13 @@ impl Core {
                 Action::Start(id) => self.start(id, now, keeper),
                 Action::Stop(id, halt) => self.stop(id, halt, now),
                 Action::End(id, OverWhy::Deadline) => {
-                    self.over(id, Phase::Failed, "its deadline has passed", now);
+                    self.over(id, Phase::Failed, "its deadline has passed", now, keeper);
                 }
                 Action::End(id, OverWhy::Predecessor(before)) => {
                     let why = format!(
                         "job {before}, which it waits for, did not succeed; fobs jobs retry once that has"
                     );
-                    self.over(id, Phase::Failed, &why, now);
+                    self.over(id, Phase::Failed, &why, now, keeper);
                 }
                 Action::Skip(id) => {
                     self.say(id, 0, "a run was due while the last one ran, and is skipped".to_owned(), now);
@@ -147,6 +150,8 @@ impl Core {
         let mut record = self.store.job(id)?;
         let begin = self.schedule.begin_of(id).ok_or(StoreError::NoJob(id))?;
         let began_ms = record.standing.began_ms.or(Some(now.ms));
+        let due_ms = record.standing.since_ms.max(record.standing.next_ms);
+        let waited = (begin.failures == 0).then(|| now.ms.saturating_sub(due_ms));
         record.standing = Standing { began_ms, message: None, ..record.standing.with(begin) };
         let mut bytes = [0; MARK_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| StoreError::Other(error.to_string()))?;
@@ -155,6 +160,9 @@ impl Core {
             store.set_standing(id, &record.standing)?;
             store.begin_attempt(id, &mark, now.ms)
         })?;
+        if let Some(waited_ms) = waited {
+            self.meters.waited(&record.spec.label, waited_ms);
+        }
         Ok((record, attempt))
     }
 
@@ -232,6 +240,9 @@ impl Core {
         });
         attempt.ended_ms = Some(now.ms);
         attempt.bytes = over.figures.bytes;
+        if let Ok(record) = self.store.job(id) {
+            self.meters.moved(&record.spec.label, attempt.bytes);
+        }
         attempt.ending = Some(ending.clone());
         let (after, actions) = self.schedule.ended(id, &ending, now);
         let standing = self
@@ -243,7 +254,7 @@ impl Core {
         self.save(id, Change { standing: standing.clone(), attempts: vec![attempt], lines }, now);
         files.remove();
         if let Some(standing) = standing.filter(|_| matches!(after, After::Repeats(_)) || is_over(after)) {
-            self.notify(id, &standing, after);
+            self.notify(id, &standing, after, keeper);
         }
         self.obey(actions, now, keeper);
         keeper.changed();
@@ -256,13 +267,30 @@ impl Core {
     }
 
     /// A job is over without an attempt.
-    pub(super) fn over(&mut self, id: JobId, phase: Phase, why: &str, now: Moment) {
+    pub(super) fn over(&mut self, id: JobId, phase: Phase, why: &str, now: Moment, keeper: &Keeper) {
         let Some(standing) = self.standing(id) else { return };
         let message = Some(why.to_owned());
         let standing = Standing { phase, ended_ms: Some(now.ms), message, ..standing };
         let lines = vec![Line { at_ms: now.ms, attempt: 0, text: why.to_owned() }];
         self.save(id, Change { standing: Some(standing.clone()), lines, ..Change::default() }, now);
-        self.notify(id, &standing, After::Failed);
+        self.notify(id, &standing, After::Failed, keeper);
+    }
+
+    /// A job as it is shown, without its attempts.
+    pub(super) fn view(&self, record: Record, now: Moment) -> JobView {
+        let Record { id, spec, submitted_ms, standing } = record;
+        let standing = self.standing(id).unwrap_or(standing);
+        let reason = self.schedule.why(id, now);
+        JobView {
+            id,
+            spec,
+            submitted_ms,
+            standing,
+            why: reason.as_ref().map(Reason::to_string),
+            reason,
+            figures: self.live.get(&id).map(|running| running.live.figures()),
+            attempts: Vec::new(),
+        }
     }
 
     pub(super) fn say(&mut self, id: JobId, attempt: u64, text: String, now: Moment) {
@@ -272,10 +300,22 @@ impl Core {
         self.save(id, Change { standing, lines, ..Change::default() }, now);
     }
 
-    fn notify(&mut self, id: JobId, standing: &Standing, after: After) {
+    fn notify(&mut self, id: JobId, standing: &Standing, after: After, keeper: &Keeper) {
         let Ok(record) = self.store.job(id) else { return };
         let succeeded = matches!(after, After::Done | After::Repeats(Outlook::Done));
-        notify::run(id, &record.spec, standing, succeeded);
+        let phase = match after {
+            _ if succeeded => Phase::Done.name(),
+            // A repeated job waits by now.
+            After::Repeats(_) => Phase::Failed.name(),
+            _ => standing.phase.name(),
+        };
+        self.meters.ended(&record.spec.label, phase);
+        // What could not be written yet counts, too.
+        let view = JobView { standing: standing.clone(), ..self.view(record, now()) };
+        let attempts = self.store.attempts(id).unwrap_or_default();
+        let own = keeper.clone();
+        let say = move |text| own.core().say(id, 0, text, now());
+        notify::run(JobView { attempts, ..view }, phase, say);
     }
 
     /// Writes a change, or keeps it until it can be written.

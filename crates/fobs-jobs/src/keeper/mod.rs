@@ -6,6 +6,7 @@
 
 mod attempt;
 mod core;
+mod meters;
 mod notify;
 mod orders;
 mod output;
@@ -14,6 +15,8 @@ mod reading;
 mod recover;
 #[cfg(test)]
 mod tests;
+mod tokens;
+mod view;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +26,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use jiff::Zoned;
 use tokio::sync::watch;
 
+use crate::job::{Spec, SpecError};
 use crate::schedule::Moment;
 use crate::store::{Store, StoreError};
 use core::Core;
 
-pub use orders::{Change, JobView, OrderError};
+pub use orders::{Change, OrderError};
 pub use reading::Figures;
+pub use tokens::TokenRefusal;
+pub use view::JobView;
 
 /// Longest time between two looks at the clock: it may have been set.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -44,7 +50,12 @@ pub struct KeeperConfig {
     pub boot: Option<String>,
     /// It ends when there was nothing to do for this time; never if none.
     pub idle: Option<Duration>,
+    /// Checks and fills in what a client did not that only hands in words: it knows the program's arguments.
+    pub examine: Option<Examine>,
 }
+
+/// What fills in a job's destinations, sources and environment, or says why it cannot be one.
+pub type Examine = fn(&mut Spec) -> Result<(), SpecError>;
 
 /// A keeper.
 #[derive(Debug, Clone)]

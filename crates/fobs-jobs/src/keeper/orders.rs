@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use utoipa::ToSchema;
 
 use super::core::Core;
-use super::{Figures, Keeper, now};
+use super::{JobView, Keeper, notify, now};
 use crate::job::{JobId, Phase, Spec, SpecError};
-use crate::schedule::{After, Begin, Limits, Moment, Reason};
-use crate::store::{Attempt, Keep, Line, Record, Standing, StoreError, Submitted};
+use crate::schedule::{After, Begin, Limits, Moment};
+use crate::store::{Keep, Line, Record, Standing, StoreError, Submitted};
 
 /// Why an order is not followed.
 #[derive(Debug, Error)]
@@ -39,7 +40,8 @@ pub enum OrderError {
 }
 
 /// A change that a user makes to a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Change {
     /// It ends.
     Cancel,
@@ -51,38 +53,20 @@ pub enum Change {
     Retry,
 }
 
-/// A job as it is shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct JobView {
-    /// Its number.
-    pub id: JobId,
-    /// What was submitted.
-    pub spec: Spec,
-    /// When, ms since 1970.
-    pub submitted_ms: u64,
-    /// How it stands.
-    pub standing: Standing,
-    /// Why it does not run.
-    #[serde(default)]
-    pub reason: Option<Reason>,
-    /// The reason in a sentence.
-    #[serde(default)]
-    pub why: Option<String>,
-    /// How its attempt stands, while one runs.
-    #[serde(default)]
-    pub figures: Option<Figures>,
-    /// Its attempts, where one job is shown.
-    #[serde(default)]
-    pub attempts: Vec<Attempt>,
-}
-
 impl Keeper {
     /// Takes a job.
     ///
     /// # Errors
     /// Where it cannot be one, where the queue is full, or the state cannot be written.
-    pub fn submit(&self, spec: Spec) -> Result<Submitted, OrderError> {
+    pub fn submit(&self, mut spec: Spec) -> Result<Submitted, OrderError> {
         spec.check()?;
+        notify::check(&spec.notify).map_err(OrderError::Value)?;
+        let examine = self.core().config.examine;
+        // `fobs submit` names the destination, having done the same.
+        if let Some(examine) = examine.filter(|_| spec.destinations.is_empty()) {
+            examine(&mut spec)?;
+            spec.check()?;
+        }
         let now = now();
         if spec.deadline_ms.is_some_and(|deadline| deadline <= now.ms) {
             return Err(OrderError::Value("its deadline has passed".to_owned()));
@@ -113,6 +97,7 @@ impl Keeper {
         let submitted = core.store.submit(&spec, now.ms, &Standing::of(begin.clone()))?;
         if let Submitted::New(id) = submitted {
             core.schedule.add(id, &spec, begin);
+            core.meters.submitted(&spec.label);
         }
         drop(core);
         self.nudge();
@@ -201,6 +186,17 @@ impl Keeper {
         Ok(())
     }
 
+    /// What it counts, as OpenMetrics text.
+    ///
+    /// # Errors
+    /// Where the state cannot be read.
+    pub fn metrics(&self) -> Result<String, OrderError> {
+        let core = self.core();
+        let (counts, limits, meters) = (core.store.counts()?, core.schedule.limits(), core.meters.clone());
+        drop(core);
+        Ok(meters.text(&counts, limits)?)
+    }
+
     /// Forgets jobs that were over before this long; returns how many.
     ///
     /// # Errors
@@ -215,22 +211,6 @@ impl Keeper {
 }
 
 impl Core {
-    fn view(&self, record: Record, now: Moment) -> JobView {
-        let Record { id, spec, submitted_ms, standing } = record;
-        let standing = self.standing(id).unwrap_or(standing);
-        let reason = self.schedule.why(id, now);
-        JobView {
-            id,
-            spec,
-            submitted_ms,
-            standing,
-            why: reason.as_ref().map(Reason::to_string),
-            reason,
-            figures: self.live.get(&id).map(|running| running.live.figures()),
-            attempts: Vec::new(),
-        }
-    }
-
     fn cancel(&mut self, id: JobId, phase: Phase, now: Moment, keeper: &Keeper) -> Result<(), OrderError> {
         match self.schedule.cancel(id) {
             None if phase == Phase::Cancelled => Ok(()),
@@ -240,7 +220,7 @@ impl Core {
                 Ok(())
             }
             Some((_, actions)) => {
-                self.over(id, Phase::Cancelled, "cancelled", now);
+                self.over(id, Phase::Cancelled, "cancelled", now, keeper);
                 self.obey(actions, now, keeper);
                 Ok(())
             }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::job::Ending;
 
@@ -13,7 +14,7 @@ const FIRST_MAX: usize = 100;
 const LAST_MAX: usize = 200;
 
 /// How an attempt stands.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figures {
     /// Bytes that it has moved.
     pub bytes: u64,

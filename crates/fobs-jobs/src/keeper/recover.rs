@@ -24,7 +24,7 @@ impl Core {
                 Ok(after) => self.schedule.add(id, &record.spec, record.standing.begin(after)),
                 Err(broken) => {
                     let why = format!("job {broken}, which it waits for, did not succeed");
-                    self.over(id, Phase::Failed, &why, now);
+                    self.over(id, Phase::Failed, &why, now, keeper);
                     continue;
                 }
             }

@@ -40,6 +40,7 @@ impl Home {
             program: self.path("program"),
             boot: Some(boot.to_owned()),
             idle: None,
+            examine: None,
         };
         // The thread of the one before may hold the state for a moment.
         let begin = Instant::now();
@@ -110,6 +111,16 @@ fn a_job_runs_in_its_directory_and_ends_once() {
     until("told", || count(&home.path("told")) == 1);
     assert_eq!(fs::read_to_string(home.path("told")).expect("told"), "1 done\n");
     assert_eq!(count(&home.path("ran")), 1);
+    let metrics = keeper.metrics().expect("read");
+    for line in [
+        "fobs_jobs{phase=\"done\"} 1\n",
+        "fobs_jobs_submitted_total{label=\"\"} 1\n",
+        "fobs_jobs_ended_total{label=\"\",phase=\"done\"} 1\n",
+        "fobs_jobs_moved_bytes_total{label=\"\"} 3\n",
+        "fobs_jobs_wait_seconds_count{label=\"\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
     let failing = submit(&keeper, &home.spec("echo why >&2; exit 4"));
     let view = until_phase(&keeper, failing, Phase::Failed);
     assert_eq!(view.standing.exit_code, Some(4));
@@ -157,6 +168,7 @@ fn an_attempt_outlives_its_keeper_and_is_adopted() {
         program: home.path("program"),
         boot: Some("a".to_owned()),
         idle: None,
+        examine: None,
     };
     let (next, said) = Keeper::open(config).expect("a state");
     assert_eq!(said, ["1 transfers of an earlier keeper still run, and are watched"]);
@@ -254,6 +266,7 @@ fn the_next_start_of_the_host_begins_cut_attempts_again() {
         program: home.path("program"),
         boot: Some("b".to_owned()),
         idle: None,
+        examine: None,
     };
     let (next, said) = Keeper::open(config).expect("a state");
     assert_eq!(said, ["3 transfers of an earlier keeper have ended, and are seen to"]);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::Reason;
 use super::entry::Entry;
@@ -11,7 +12,7 @@ use super::entry::Entry;
 pub const LIMIT_MAX: u32 = 64;
 
 /// How many jobs may run at once, each from 1 to [`LIMIT_MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Together.

@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Store, StoreError};
 use crate::job::{Ending, JobId};
@@ -10,7 +11,7 @@ use crate::job::{Ending, JobId};
 const ATTEMPTS_MAX: u64 = 200;
 
 /// One run of a job's command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Attempt {
     /// Its job.
     pub job: JobId,

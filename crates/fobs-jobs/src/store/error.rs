@@ -42,6 +42,12 @@ pub enum StoreError {
     /// A job of this number is needed, and there is none.
     #[error("there is no job {0}; fobs jobs lists those there are")]
     NoJob(JobId),
+    /// There are as many tokens as may be.
+    #[error("there are {0} tokens, which is the most; those that are over are forgotten after 90 days")]
+    Tokens(u64),
+    /// There is no token of this number.
+    #[error("there is no token {0}; fobs jobs token list has those there are")]
+    NoToken(u64),
     /// Something else.
     #[error("the state of jobs cannot be read or written: {0}")]
     Other(String),

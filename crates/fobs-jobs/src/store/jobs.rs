@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{QUEUE_MAX, Store, StoreError};
 use crate::job::{JobId, Phase, Spec};
 use crate::schedule::Begin;
 
 /// What of a job changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Standing {
     /// Where it stands.
     pub phase: Phase,
@@ -200,6 +201,17 @@ impl Store {
         let mut query = self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs ORDER BY id"))?;
         let rows = query.query_map([], |row| Ok(record(row)))?;
         rows.map(|row| row?).collect()
+    }
+
+    /// How many jobs stand where; phases without any may be missing.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn counts(&self) -> Result<Vec<(Phase, u64)>, StoreError> {
+        let mut query = self.db.prepare_cached("SELECT phase, COUNT(*) FROM jobs GROUP BY phase")?;
+        let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        Ok(rows.into_iter().filter_map(|(phase, count)| Some((Phase::from_name(&phase)?, count))).collect())
     }
 
     /// The jobs that are not over, by number.

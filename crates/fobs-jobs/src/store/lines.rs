@@ -2,6 +2,7 @@
 
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Store, StoreError};
 use crate::job::JobId;
@@ -12,7 +13,7 @@ pub const LINES_MAX: u64 = 1000;
 pub const LINE_BYTES_MAX: usize = 4096;
 
 /// A line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Line {
     /// When it was read, ms since 1970.
     pub at_ms: u64,

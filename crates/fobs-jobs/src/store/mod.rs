@@ -11,6 +11,7 @@ mod lock;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
