@@ -11,13 +11,16 @@
 
 pub mod api;
 pub mod client;
+pub mod front;
 pub mod job;
 pub mod keeper;
 pub mod schedule;
+mod secret;
 pub mod store;
+pub mod words;
 
 pub use client::{Client, ClientError};
-pub use job::{Ending, JobId, Outlook, Phase, Spec, Window, Word};
+pub use job::{Ending, JobId, Outlook, Phase, RatePoint, Spec, Window, Word};
 pub use keeper::{Change, Figures, JobView, Keeper, KeeperConfig, OrderError};
 pub use schedule::{Action, After, Begin, Halt, Limits, Moment, Over, Reason, Schedule};
 pub use store::{Attempt, Keep, Line, Record, Standing, Store, StoreError, Submitted};

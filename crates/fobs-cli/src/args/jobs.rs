@@ -13,7 +13,8 @@ Examples:
   fobs jobs show 12          one with its attempts, and why it waits
   fobs jobs wait 12 13       until both are over; ends with their exit code
   fobs jobs retry 12         begins one that failed again
-  fobs jobs limits --total 8 how many run at once";
+  fobs jobs limits --total 8 how many run at once
+  fobs jobs page             the same for a browser of this host";
 
 /// Show and change the jobs of fobs submit.
 #[derive(Debug, Args)]
@@ -53,6 +54,8 @@ pub enum JobsCommand {
     Clean(CleanJobs),
     /// Show or set how many jobs run at once
     Limits(LimitsArgs),
+    /// Show the jobs on a page for a browser of this host, with a form to hand one in, until Ctrl-C
+    Page(PageArgs),
     /// Keep the jobs of this user: run them, in the foreground
     Serve(KeeperArgs),
 }
@@ -95,6 +98,14 @@ pub struct LimitsArgs {
     /// From one source: a host, or a disk of this one
     #[arg(long, value_name = "N")]
     pub per_source: Option<u32>,
+}
+
+/// Where the page is.
+#[derive(Debug, Args)]
+pub struct PageArgs {
+    /// Port of the loopback, any free one if 0
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
 }
 
 /// How the keeper runs.

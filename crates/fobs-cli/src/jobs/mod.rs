@@ -1,6 +1,7 @@
 //! `fobs submit` and `fobs jobs`: the ends of a keeper's API for people and programs.
 
 mod list;
+mod page;
 mod reach;
 mod serve;
 mod show;
@@ -39,10 +40,29 @@ pub fn run(args: &JobsArgs) -> u8 {
 }
 
 fn act(args: &JobsArgs) -> Result<u8> {
+/// The jobs that are not over, where a keeper runs: none is started for a look.
+pub fn open() -> Vec<JobView> {
+    let client = reach::socket().ok().and_then(|socket| Client::new(&socket).ok());
+    client.and_then(|client| client.open_jobs().ok()).unwrap_or_default()
+}
+
+/// Changes a job; how it stands then, in words.
+///
+/// # Errors
+/// The keeper's.
+pub fn change_one(id: JobId, change: Change) -> Result<String> {
+    let client = reach::client()?;
+    let view = reach::again(&client, |client| client.change(id, change))?;
+    Ok(format!("job {id}: {}", view.standing.phase.name()))
+}
+
     if let Some(JobsCommand::Serve(keeper)) = &args.command {
         return serve::run(keeper).map(|()| exit::SUCCESS);
     }
     let Some(client) = reach::client_if_any()? else { return without_jobs(args) };
+    if let Some(JobsCommand::Page(page)) = &args.command {
+        return page::run(page).map(|()| exit::SUCCESS);
+    }
     match &args.command {
         None => list::run(&client, args)?,
         Some(JobsCommand::Show(one)) => show::run(&client, JobId(one.id), args.json)?,
@@ -54,7 +74,7 @@ fn act(args: &JobsArgs) -> Result<u8> {
         Some(JobsCommand::Retry(some)) => change(&client, some, Change::Retry, args.json)?,
         Some(JobsCommand::Clean(clean)) => forget(&client, clean, args.json)?,
         Some(JobsCommand::Limits(limits)) => set_limits(&client, limits, args.json)?,
-        Some(JobsCommand::Serve(_)) => {}
+        Some(JobsCommand::Serve(_) | JobsCommand::Page(_)) => {}
     }
     Ok(exit::SUCCESS)
 }

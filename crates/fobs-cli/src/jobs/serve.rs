@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
 use super::reach;
 use crate::args::jobs::KeeperArgs;
-use crate::{output, signals};
+use crate::{live, output, signals};
 
 /// A keeper that was started on demand ends after this time without jobs: the next submission starts one.
 const IDLE: Duration = Duration::from_secs(60);
@@ -32,7 +32,9 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
     let program = program.map_err(|error| Error::internal(format!("cannot find this program: {error}")))?;
     let boot = if cfg!(debug_assertions) { std::env::var(BOOT_VARIABLE).ok() } else { None };
     let idle = args.on_demand.then_some(IDLE);
-    let (keeper, said) = Keeper::open(KeeperConfig { directory, program, boot, idle }).map_err(refused)?;
+    let (keeper, said) =
+        Keeper::open(KeeperConfig { directory, program, boot, limit_of: Some(limit_of), idle })
+            .map_err(refused)?;
     said.iter().for_each(|sentence| output::note(sentence));
     // Each attempt has three descriptors; if it fails, an attempt that has none is tried again.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -55,6 +57,14 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
     watching.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
     keeper.run();
     Ok(())
+}
+
+/// What limits a running copy, in a sentence, where it answers.
+fn limit_of(process: u32) -> Option<String> {
+    match live::ask(process, &live::Ask::Status) {
+        Ok(live::Answer::Status(snapshot)) => Some(snapshot.limit),
+        _ => None,
+    }
 }
 
 fn refused(error: StoreError) -> Error {

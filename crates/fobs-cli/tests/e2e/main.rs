@@ -35,6 +35,7 @@ mod hostile_servers;
 mod hosts;
 mod interrupts;
 mod jobs;
+mod jobs_page;
 mod keys;
 mod live;
 mod logins;

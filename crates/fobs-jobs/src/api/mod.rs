@@ -1,6 +1,7 @@
 //! The keeper's API: HTTP/1.1 with JSON, on a Unix socket. The router knows nothing of what carries it.
 
 mod events;
+mod page;
 mod problem;
 mod serve;
 
@@ -19,8 +20,9 @@ use crate::job::{JobId, Spec};
 use crate::keeper::{Change, JobView, Keeper, OrderError};
 use crate::schedule::Limits;
 use crate::store::Submitted;
-use problem::Problem;
+pub(crate) use problem::Problem;
 
+pub use page::is_open;
 pub use problem::ProblemBody;
 pub use serve::{Listening, serve};
 
@@ -73,6 +75,14 @@ struct Look {
     runs: Option<u64>,
 }
 
+/// Which jobs are listed.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+struct Which {
+    /// Those alone that are not over.
+    #[serde(default)]
+    open: bool,
+}
+
 /// All verbs of the API, over a keeper.
 pub fn router(keeper: Keeper) -> Router {
     Router::new()
@@ -84,6 +94,7 @@ pub fn router(keeper: Keeper) -> Router {
         .route("/v1/limits", get(limits).put(set_limits))
         .route("/v1/clean", post(clean))
         .route("/v1/events", get(events::events))
+        .merge(page::routes())
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such address in this API") })
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address has no such method")
@@ -110,8 +121,11 @@ async fn about() -> Json<About> {
     Json(About { version: env!("CARGO_PKG_VERSION").to_owned(), process: std::process::id() })
 }
 
-async fn list(State(keeper): State<Keeper>) -> Result<Json<Vec<JobView>>, Problem> {
-    ask(keeper, Keeper::jobs).await.map(Json)
+async fn list(
+    State(keeper): State<Keeper>,
+    Query(which): Query<Which>,
+) -> Result<Json<Vec<JobView>>, Problem> {
+    ask(keeper, if which.open { Keeper::open_jobs } else { Keeper::jobs }).await.map(Json)
 }
 
 async fn submit(

@@ -22,13 +22,13 @@ pub struct ProblemBody {
 
 /// An error of the API.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: &str) -> Problem {
+    pub(crate) fn new(status: StatusCode, detail: &str) -> Problem {
         Problem { status, detail: detail.to_owned() }
     }
 }

@@ -1,6 +1,7 @@
 //! What a job is: its command, its wishes, its phases, and how an attempt ended.
 
 mod ending;
+mod rate;
 mod spec;
 mod window;
 mod word;

@@ -25,7 +25,12 @@ const EVERY_MS_MIN: u64 = 1000;
 /// Longest interval, ms: ten years.
 const EVERY_MS_MAX: u64 = 10 * 366 * 24 * 3600 * 1000;
 /// Commands that a job may run: those that go on where they were interrupted.
-pub(crate) const COMMANDS: &[&str] = &["cp", "sync"];
+const COMMANDS: &[&str] = &["cp", "sync"];
+
+/// Whether a job may run this command.
+pub(crate) fn is_command(word: &str) -> bool {
+    COMMANDS.contains(&word)
+}
 
 /// A job as it was submitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,7 +142,7 @@ impl Spec {
     pub fn check(&self) -> Result<(), SpecError> {
         let refuse = |why: String| Err(SpecError(why));
         let command = self.words.first().map(Word::shown).unwrap_or_default();
-        if !COMMANDS.contains(&command.as_str()) {
+        if !is_command(&command) {
             return refuse(format!("{command:?} is no command of a job: submit cp or sync"));
         }
         let all = || self.words.iter().chain(&self.notify).chain([&self.directory]);

@@ -9,6 +9,7 @@ use super::attempt::{self, Live, Over, Process};
 use super::output::{Files, folder};
 use super::process::{Identity, boot_id};
 use super::{Keeper, KeeperConfig, LOOK_EVERY, notify, now};
+use super::traces::{self, TraceFiles};
 use crate::job::{Ending, JobId, Outlook, Phase};
 use crate::schedule::{Action, After, Halt, Moment, Over as OverWhy, Schedule};
 use crate::store::{Attempt, Keep, Line, Record, Standing, Store, StoreError};
@@ -97,6 +98,7 @@ impl Core {
         for action in actions {
             match action {
                 Action::Start(id) => self.start(id, now, keeper),
+            self.prune();
                 Action::Stop(id, halt) => self.stop(id, halt, now),
                 Action::End(id, OverWhy::Deadline) => {
                     self.over(id, Phase::Failed, "its deadline has passed", now);
@@ -162,7 +164,9 @@ impl Core {
         let files = Files::of(&self.config.directory, record.id, attempt.number);
         // Of an attempt of this number whose state was lost with its file.
         files.remove();
-        let started = attempt::start(&self.config.program, &record.spec, &attempt.mark, &files);
+        let trace = TraceFiles::of(&self.config.directory, record.id, attempt.number);
+        let trace = trace.as_ref().map(|files| files.record.as_path());
+        let started = attempt::start(&self.config.program, &record.spec, &attempt.mark, &files, trace);
         let child = match started {
             Ok(child) => child,
             Err(error) => return self.not_started(record, attempt, &error, now, keeper),
@@ -193,9 +197,8 @@ impl Core {
         let is_gone =
             matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied);
         let exit_code = is_gone.then_some(1);
-        let ending = Ending { exit_code, kind: None, message: Some(why.clone()) };
-        let over = Over { ending: Some(ending), lines: vec![why], figures: Default::default() };
-        self.finish(attempt, over, now, keeper);
+        let ending = Ending { exit_code, message: Some(why.clone()), ..Ending::default() };
+        self.finish(attempt, Over::without(ending, vec![why]), now, keeper);
     }
 
     /// Has a thread watch an attempt.
@@ -209,14 +212,14 @@ impl Core {
             drop(core);
             own.0.wake.notify_all();
         };
-        let watched = attempt::watch(process, identity.clone(), files, live.clone(), over);
+        let about = About { files, began_ms: attempt.began_ms, limit_of: self.config.limit_of };
+        let watched = attempt::watch(process, identity.clone(), about, live.clone(), over);
         self.live.insert(attempt.job, Running { attempt: attempt.clone(), live });
         if let Err(error) = watched {
             // Without a thread there is nobody to watch it: it is ended, and tried again.
             identity.signal(rustix::process::Signal::INT);
             let ending = Ending { message: Some(format!("cannot watch it: {error}")), ..Ending::default() };
-            let over = Over { ending: Some(ending), lines: Vec::new(), figures: Default::default() };
-            self.finish(attempt, over, now(), keeper);
+            self.finish(attempt, Over::without(ending, Vec::new()), now(), keeper);
         }
     }
 
@@ -245,6 +248,8 @@ impl Core {
         if let Some(standing) = standing.filter(|_| matches!(after, After::Repeats(_)) || is_over(after)) {
             self.notify(id, &standing, after);
         }
+        attempt.rates = over.rates;
+        attempt.limit.clone_from(&over.figures.limit);
         self.obey(actions, now, keeper);
         keeper.changed();
     }
@@ -256,6 +261,7 @@ impl Core {
     }
 
     /// A job is over without an attempt.
+        self.prune();
     pub(super) fn over(&mut self, id: JobId, phase: Phase, why: &str, now: Moment) {
         let Some(standing) = self.standing(id) else { return };
         let message = Some(why.to_owned());

@@ -11,12 +11,14 @@ mod orders;
 mod output;
 mod process;
 mod reading;
+mod rates;
 mod recover;
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+mod traces;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,6 +34,7 @@ pub use reading::Figures;
 
 /// Longest time between two looks at the clock: it may have been set.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+pub use shown::{Overview, Shown, Tried};
 
 /// How a keeper works.
 #[derive(Debug, Clone)]
@@ -42,7 +45,9 @@ pub struct KeeperConfig {
     pub program: PathBuf,
     /// What names this start of the host, instead of the kernel's own; for tests.
     pub boot: Option<String>,
-    /// It ends when there was nothing to do for this time; never if none.
+    /// Asks a running copy, by its process, what limits it; none where nothing can be asked.
+    pub limit_of: Option<fn(u32) -> Option<String>>,
+    /// It ends when there was nothing to do for this time, and nobody watched; never if none.
     pub idle: Option<Duration>,
 }
 
@@ -88,7 +93,8 @@ impl Keeper {
         while !self.0.ends.load(Ordering::Acquire) {
             let mut core = self.core();
             let next = core.work(self);
-            if !core.is_idle() {
+            // Each page that is open waits for changes.
+            if !core.is_idle() || self.0.changes.receiver_count() > 0 {
                 idle_since = Instant::now();
             }
             if self.0.idle.is_some_and(|idle| idle_since.elapsed() >= idle) {
@@ -125,6 +131,11 @@ impl Keeper {
     /// There is something to do.
     fn nudge(&self) {
         // Taken, so that a keeper between its look and its sleep is not missed.
+    /// The program that runs jobs.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.core().config.program.clone()
+    }
+
         drop(self.core());
         self.0.wake.notify_all();
     }

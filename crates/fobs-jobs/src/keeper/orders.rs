@@ -131,12 +131,25 @@ impl Keeper {
     }
 
     /// A job with its attempts.
+    /// The jobs that are not over, by number.
+    ///
+    /// # Errors
+    /// Where the state cannot be read.
+    pub fn open_jobs(&self) -> Result<Vec<JobView>, OrderError> {
+        let core = self.core();
+        let now = now();
+        Ok(core.store.open_jobs()?.into_iter().map(|record| core.view(record, now)).collect())
+    }
+
     ///
     /// # Errors
     /// `NoJob`; where the state cannot be read.
     pub fn job(&self, id: JobId) -> Result<JobView, OrderError> {
         let core = self.core();
-        let attempts = core.store.attempts(id)?;
+        let mut attempts = core.store.attempts(id)?;
+        if let (Some(last), Some(running)) = (attempts.last_mut(), core.live.get(&id)) {
+            (last.rates, last.limit) = (running.live.rates(), running.live.figures().limit);
+        }
         Ok(JobView { attempts, ..core.view(core.store.job(id)?, now()) })
     }
 
@@ -208,14 +221,17 @@ impl Keeper {
     pub fn clean(&self, age: Duration) -> Result<usize, OrderError> {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let since_ms = now().ms.saturating_sub(age_ms).saturating_add(1);
-        let forgotten = self.core().store.forget(Keep { since_ms, count: u64::MAX })?;
+        let mut core = self.core();
+        let forgotten = core.store.forget(Keep { since_ms, count: u64::MAX })?;
+        core.prune();
+        drop(core);
         self.changed();
         Ok(forgotten)
     }
 }
 
 impl Core {
-    fn view(&self, record: Record, now: Moment) -> JobView {
+    pub(super) fn view(&self, record: Record, now: Moment) -> JobView {
         let Record { id, spec, submitted_ms, standing } = record;
         let standing = self.standing(id).unwrap_or(standing);
         let reason = self.schedule.why(id, now);

@@ -25,7 +25,7 @@ pub struct Figures {
     pub rate_bps: f64,
     /// Seconds that are left, once all is known.
     pub eta_s: Option<f64>,
-    /// What limits it, in a sentence; known at its end.
+    /// What limits it, in a sentence; while it runs, what has limited it so far.
     pub limit: Option<String>,
 }
 
@@ -37,6 +37,7 @@ pub(super) struct Reading {
     last: VecDeque<String>,
     left_out: u64,
     /// Its last line, once that was read.
+    pub rates: Rates,
     end: Option<End>,
 }
 
@@ -48,15 +49,16 @@ enum End {
 }
 
 impl Reading {
-    /// Takes a line of its standard output.
-    pub(super) fn line(&mut self, line: &str) {
+    /// Takes a line of its standard output, which was read at this time since its begin, ms; none where lines
+    /// of an unknown time are read at once.
+    pub(super) fn line(&mut self, line: &str, at_ms: Option<u64>) {
         let Ok(value) = serde_json::from_str::<Value>(line) else {
             // A word of another program, or half a line of one that was killed.
             return self.keep(line);
         };
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
         match value["event"].as_str().unwrap_or_default() {
-            "progress" => self.progress(&value),
+            "progress" => self.progress(&value, at_ms),
             "notice" => self.keep(&text("message")),
             "error" => self.keep(&format!("{}: {}", text("path"), text("message"))),
             "start" => self.keep(&format!("begins over {} and {}", text("control"), text("transport"))),
@@ -85,7 +87,7 @@ impl Reading {
             files: number("files"),
             rate_bps,
             eta_s: all_is_known.then(|| left / rate_bps),
-            limit: None,
+            limit: self.figures.limit.take(),
         };
     }
 
@@ -97,7 +99,10 @@ impl Reading {
         figures.files = number("files");
         figures.rate_bps = value["goodput_bps"].as_f64().unwrap_or_default();
         figures.eta_s = None;
-        figures.limit = value["explain"]["sentence"].as_str().map(str::to_owned);
+        figures.limit = value["explain"]["sentence"].as_str().map(str::to_owned).or(figures.limit.take());
+        if let Some(at_ms) = at_ms {
+            self.rates.note(at_ms, rate_bps);
+        }
         let seconds = value["seconds_total"].as_f64().unwrap_or_default();
         let said = format!("done: {} bytes in {} files, {seconds:.1} s", figures.bytes, figures.files);
         self.keep(&said);
@@ -172,11 +177,12 @@ mod tests {
     fn figures_and_ends_are_read() {
         let mut reading = Reading::default();
         let progress = r#"{"v":1,"event":"progress","bytes":500,"bytes_known":1500,"scan_complete":true,"files":1,"rate_bps":800}"#;
-        reading.line(progress);
+        reading.line(progress, Some(7000));
         assert_eq!(reading.figures.eta_s, Some(10.0));
         assert_eq!(reading.ending(None), None, "killed");
-        reading.line(r#"{"v":1,"event":"error","path":"x","message":"gone"}"#);
-        reading.line(r#"{"v":1,"event":"done","bytes":9,"files":2,"seconds_total":1.25,"goodput_bps":7,"errors":[{}],"explain":{"sentence":"why"}}"#);
+        assert_eq!(reading.rates.points(), [crate::job::RatePoint { at_ms: 7000, bps: 800 }]);
+        reading.line(r#"{"v":1,"event":"error","path":"x","message":"gone"}"#, None);
+        reading.line(r#"{"v":1,"event":"done","bytes":9,"files":2,"seconds_total":1.25,"goodput_bps":7,"errors":[{}],"explain":{"sentence":"why"}}"#, None);
         assert_eq!(reading.lines(), ["x: gone", "done: 9 bytes in 2 files, 1.2 s"]);
         assert_eq!(reading.ending(None).and_then(|ending| ending.exit_code), Some(23));
         assert_eq!(reading.ending(Some(24)).and_then(|ending| ending.exit_code), Some(24));
@@ -186,7 +192,7 @@ mod tests {
     #[test]
     fn a_failure_is_said_once_and_has_its_kind() {
         let mut reading = Reading::default();
-        reading.line(r#"{"v":1,"event":"failed","code":"connect","message":"no way","exit_code":10}"#);
+        reading.line(r#"{"v":1,"event":"failed","code":"connect","message":"no way","exit_code":10}"#, None);
         reading.complaint("fobs: no way");
         reading.complaint("ssh: something else");
         assert_eq!(reading.lines(), ["no way", "ssh: something else"]);
@@ -198,7 +204,7 @@ mod tests {
     fn lines_have_a_bound_and_say_so() {
         let mut reading = Reading::default();
         for number in 0..1000 {
-            reading.line(&format!("no JSON {number}"));
+            reading.line(&format!("no JSON {number}"), None);
         }
         let lines = reading.lines();
         assert_eq!(lines.len(), FIRST_MAX + LAST_MAX + 1);

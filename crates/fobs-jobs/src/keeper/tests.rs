@@ -11,8 +11,8 @@ use super::*;
 use crate::job::{JobId, Phase, Spec};
 use crate::store::Submitted;
 
-/// As `fobs cp --json SCRIPT`.
-const PROGRAM: &str = "#!/bin/sh\nshift 2\neval \"$1\"\n";
+/// As `fobs cp --json --trace FILE SCRIPT`.
+const PROGRAM: &str = "#!/bin/sh\nshift 4\neval \"$1\"\n";
 const DONE: &str = "echo '{\"v\":1,\"event\":\"done\",\"bytes\":3,\"files\":1,\"errors\":[]}'";
 /// Everything here takes far less.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,6 +39,7 @@ impl Home {
             directory: self.path("state"),
             program: self.path("program"),
             boot: Some(boot.to_owned()),
+            limit_of: None,
             idle: None,
         };
         // The thread of the one before may hold the state for a moment.
@@ -156,6 +157,7 @@ fn an_attempt_outlives_its_keeper_and_is_adopted() {
         directory: copy,
         program: home.path("program"),
         boot: Some("a".to_owned()),
+        limit_of: None,
         idle: None,
     };
     let (next, said) = Keeper::open(config).expect("a state");
@@ -253,6 +255,7 @@ fn the_next_start_of_the_host_begins_cut_attempts_again() {
         directory: copy,
         program: home.path("program"),
         boot: Some("b".to_owned()),
+        limit_of: None,
         idle: None,
     };
     let (next, said) = Keeper::open(config).expect("a state");

@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// What leads from each version to the next: the first one makes the tables. Never changed, only added to.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT UNIQUE,
@@ -46,7 +47,12 @@ CREATE TABLE lines (
     PRIMARY KEY (job, number)
 ) STRICT;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-"];
+",
+    "
+ALTER TABLE attempts ADD COLUMN rates TEXT;
+ALTER TABLE attempts ADD COLUMN limited TEXT;
+",
+];
 
 /// Brings a file to this release's tables, each step whole or not at all.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
