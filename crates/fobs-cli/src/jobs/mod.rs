@@ -5,6 +5,7 @@ mod page;
 mod reach;
 mod serve;
 mod show;
+mod size;
 mod ssh;
 mod submit;
 
@@ -39,7 +40,6 @@ pub fn run(args: &JobsArgs) -> u8 {
     }
 }
 
-fn act(args: &JobsArgs) -> Result<u8> {
 /// The jobs that are not over, where a keeper runs: none is started for a look.
 pub fn open() -> Vec<JobView> {
     let client = reach::socket().ok().and_then(|socket| Client::new(&socket).ok());
@@ -56,13 +56,14 @@ pub fn change_one(id: JobId, change: Change) -> Result<String> {
     Ok(format!("job {id}: {}", view.standing.phase.name()))
 }
 
+fn act(args: &JobsArgs) -> Result<u8> {
     if let Some(JobsCommand::Serve(keeper)) = &args.command {
         return serve::run(keeper).map(|()| exit::SUCCESS);
     }
-    let Some(client) = reach::client_if_any()? else { return without_jobs(args) };
     if let Some(JobsCommand::Page(page)) = &args.command {
         return page::run(page).map(|()| exit::SUCCESS);
     }
+    let Some(client) = reach::client_if_any()? else { return without_jobs(args) };
     match &args.command {
         None => list::run(&client, args)?,
         Some(JobsCommand::Show(one)) => show::run(&client, JobId(one.id), args.json)?,

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use fobs::options::{Carrier, Location, Remote, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
 use fobs_jobs::{JobId, Spec, Word};
 use serde_json::json;
 
-use super::{print, print_json, reach, ssh};
+use super::{print, print_json, reach, size, ssh};
 use crate::args::submit::SubmitArgs;
 use crate::args::{self, Cli};
 use crate::config::{self, Refusal};
@@ -80,6 +81,9 @@ fn checked(args: &SubmitArgs) -> Result<(Spec, Vec<String>)> {
         priority: args.priority,
         environment: environment(std::env::vars_os()),
         umask: own_umask(),
+        // Absolute, for a keeper that runs elsewhere.
+        room: work.room().map(|path| directory.join(path).into_os_string().into()),
+        bytes: if args.every.is_none() { work.bytes() } else { None },
         destinations: work.destinations(),
         sources: work.sources(),
         after: args.after.iter().copied().map(JobId).collect(),
@@ -102,14 +106,24 @@ struct Work {
     sources: Vec<Location>,
     destination: Location,
     options: TransferOptions,
+    kind: WorkKind,
+}
+
+/// What it does with what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WorkKind {
+    /// Writes all of its sources.
+    Copy,
+    /// Writes what differs, which nobody knows before.
+    Sync,
 }
 
 impl Work {
     fn of(cli: &Cli) -> Result<Work> {
         let usage = |why: &str| Error::new(ErrorKind::Usage, why.to_owned());
-        let (paths, options) = match &cli.command {
-            args::Command::Cp(copy) => (&copy.paths, resolve::copy(copy)?.options),
-            args::Command::Sync(sync) => (&sync.paths, resolve::transfer(&sync.chosen)?),
+        let (paths, options, kind) = match &cli.command {
+            args::Command::Cp(copy) => (&copy.paths, resolve::copy(copy)?.options, WorkKind::Copy),
+            args::Command::Sync(sync) => (&sync.paths, resolve::transfer(&sync.chosen)?, WorkKind::Sync),
             _ => {
                 return Err(usage(
                     "a job is a cp or a sync, which go on where they stopped: fobs submit cp SRC DST",
@@ -131,7 +145,7 @@ impl Work {
         if reads_stdin {
             return Err(usage("a job has no standard input: name a file in place of '-'"));
         }
-        Ok(Work { sources, destination, options })
+        Ok(Work { sources, destination, options, kind })
     }
 
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
@@ -145,6 +159,30 @@ impl Work {
         let mut hosts = BTreeSet::new();
         let over_ssh = self.remotes().filter(|remote| remote.carrier == Carrier::Ssh);
         over_ssh.filter(|remote| hosts.insert((remote.host.clone(), remote.port))).cloned().collect()
+    }
+
+    /// Where it writes, of this host.
+    fn room(&self) -> Option<PathBuf> {
+        match &self.destination {
+            Location::Local(path) => Some(path.clone()),
+            Location::Remote(_) | Location::Stdio => None,
+        }
+    }
+
+    /// How much it writes there: what is there by its names is thought to be the same, and takes no room.
+    fn bytes(&self) -> Option<u64> {
+        let room = self.room().filter(|_| self.kind == WorkKind::Copy)?;
+        let local = |source: &Location| match source {
+            Location::Local(path) => Some(path.clone()),
+            Location::Remote(_) | Location::Stdio => None,
+        };
+        let sources = self.sources.iter().map(local).collect::<Option<Vec<PathBuf>>>()?;
+        let there = |source: &PathBuf| match source.file_name() {
+            Some(name) if room.is_dir() => room.join(name),
+            _ => room.clone(),
+        };
+        let there: Vec<PathBuf> = sources.iter().map(there).filter(|path| path.exists()).collect();
+        Some(size::of(&sources)?.saturating_sub(size::of(&there)?))
     }
 
     fn destinations(&self) -> Vec<String> {

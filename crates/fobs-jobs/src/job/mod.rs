@@ -10,7 +10,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use ending::{Ending, Outlook};
+pub use ending::{Ending, Outlook, RoomThere};
+pub use rate::RatePoint;
+pub(crate) use spec::is_command;
 pub use spec::{NAME_BYTES_MAX, PRIORITY_MAX, PRIORITY_MIN, RETRIES_MAX, Spec, SpecError};
 pub use window::Window;
 pub use word::Word;

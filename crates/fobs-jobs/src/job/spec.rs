@@ -60,6 +60,12 @@ pub struct Spec {
     /// Where its data comes from: hosts, or disks of this one.
     #[serde(default)]
     pub sources: Vec<String>,
+    /// The directory of this host below which it writes; none where it writes on another host.
+    #[serde(default)]
+    pub room: Option<Word>,
+    /// Bytes that it is to write, where that is known.
+    #[serde(default)]
+    pub bytes: Option<u64>,
     /// Jobs that must have succeeded before.
     #[serde(default)]
     pub after: Vec<JobId>,
@@ -113,6 +119,8 @@ impl Spec {
             umask: usual_umask(),
             destinations: Vec::new(),
             sources: Vec::new(),
+            room: None,
+            bytes: None,
             after: Vec::new(),
             at_ms: None,
             between: None,
@@ -145,7 +153,7 @@ impl Spec {
         if !is_command(&command) {
             return refuse(format!("{command:?} is no command of a job: submit cp or sync"));
         }
-        let all = || self.words.iter().chain(&self.notify).chain([&self.directory]);
+        let all = || self.words.iter().chain(&self.notify).chain(&self.room).chain([&self.directory]);
         let variables = || self.environment.iter().map(|(_, word)| word);
         let bytes: usize = all().chain(variables()).map(|word| word.bytes() + 1).sum();
         if bytes > WORDS_BYTES_MAX {

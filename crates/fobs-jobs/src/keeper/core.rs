@@ -5,11 +5,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{self, Live, Over, Process};
+use super::attempt::{self, About, Live, Over, Process};
+use super::needs::Needs;
 use super::output::{Files, folder};
 use super::process::{Identity, boot_id};
-use super::{Keeper, KeeperConfig, LOOK_EVERY, notify, now};
 use super::traces::{self, TraceFiles};
+use super::{Keeper, KeeperConfig, LOOK_EVERY, notify, now};
 use crate::job::{Ending, JobId, Outlook, Phase};
 use crate::schedule::{Action, After, Halt, Moment, Over as OverWhy, Schedule};
 use crate::store::{Attempt, Keep, Line, Record, Standing, Store, StoreError};
@@ -29,6 +30,10 @@ pub(super) struct Core {
     pub schedule: Schedule,
     /// The attempts that run.
     pub live: BTreeMap<JobId, Running>,
+    /// Of jobs that write on this host, the room that they need.
+    pub needs: BTreeMap<JobId, Needs>,
+    /// Whether one of them was not looked at.
+    pub has_new_room: bool,
     /// What could not be written, by job: written before anything begins.
     unsaved: BTreeMap<JobId, Change>,
     /// Nothing begins before this time, ms since 1970.
@@ -62,6 +67,8 @@ impl Core {
             store,
             schedule,
             live: BTreeMap::new(),
+            needs: BTreeMap::new(),
+            has_new_room: false,
             unsaved: BTreeMap::new(),
             held_until_ms: 0,
             forgotten_ms: 0,
@@ -91,14 +98,20 @@ impl Core {
             self.forgotten_ms = now.ms;
             // Not now is soon enough.
             let _ = self.store.forget(Keep::usual(now.ms));
+            self.prune();
         }
+    }
+
+    /// Removes records of attempts that nobody needs.
+    pub(super) fn prune(&self) {
+        let runs = self.live.iter().map(|(id, running)| (*id, running.attempt.number)).collect();
+        traces::prune(&self.config.directory, &runs, |id| self.store.job(id).is_ok());
     }
 
     pub(super) fn obey(&mut self, actions: Vec<Action>, now: Moment, keeper: &Keeper) {
         for action in actions {
             match action {
                 Action::Start(id) => self.start(id, now, keeper),
-            self.prune();
                 Action::Stop(id, halt) => self.stop(id, halt, now),
                 Action::End(id, OverWhy::Deadline) => {
                     self.over(id, Phase::Failed, "its deadline has passed", now);
@@ -235,8 +248,11 @@ impl Core {
         });
         attempt.ended_ms = Some(now.ms);
         attempt.bytes = over.figures.bytes;
+        attempt.rates = over.rates;
+        attempt.limit.clone_from(&over.figures.limit);
         attempt.ending = Some(ending.clone());
         let (after, actions) = self.schedule.ended(id, &ending, now);
+        self.learn_room(id, &over.figures, after);
         let standing = self
             .standing(id)
             .map(|standing| after_attempt(standing, &self.schedule, id, after, &ending, now));
@@ -245,11 +261,10 @@ impl Core {
         let files = Files::of(&self.config.directory, id, attempt.number);
         self.save(id, Change { standing: standing.clone(), attempts: vec![attempt], lines }, now);
         files.remove();
+        self.prune();
         if let Some(standing) = standing.filter(|_| matches!(after, After::Repeats(_)) || is_over(after)) {
             self.notify(id, &standing, after);
         }
-        attempt.rates = over.rates;
-        attempt.limit.clone_from(&over.figures.limit);
         self.obey(actions, now, keeper);
         keeper.changed();
     }
@@ -261,7 +276,6 @@ impl Core {
     }
 
     /// A job is over without an attempt.
-        self.prune();
     pub(super) fn over(&mut self, id: JobId, phase: Phase, why: &str, now: Moment) {
         let Some(standing) = self.standing(id) else { return };
         let message = Some(why.to_owned());

@@ -6,19 +6,22 @@
 
 mod attempt;
 mod core;
+mod needs;
 mod notify;
 mod orders;
 mod output;
 mod process;
-mod reading;
 mod rates;
+mod reading;
 mod recover;
+mod room;
+mod shown;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-mod traces;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,10 +34,10 @@ use core::Core;
 
 pub use orders::{Change, JobView, OrderError};
 pub use reading::Figures;
+pub use shown::{Overview, Shown, Tried};
 
 /// Longest time between two looks at the clock: it may have been set.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-pub use shown::{Overview, Shown, Tried};
 
 /// How a keeper works.
 #[derive(Debug, Clone)]
@@ -90,7 +93,11 @@ impl Keeper {
     /// Works until [`Keeper::end`], or until it was idle for as long as it was told.
     pub fn run(&self) {
         let mut idle_since = Instant::now();
+        let is_watched = room::watch(self).is_ok();
         while !self.0.ends.load(Ordering::Acquire) {
+            if !is_watched {
+                room::look(self);
+            }
             let mut core = self.core();
             let next = core.work(self);
             // Each page that is open waits for changes.
@@ -124,6 +131,11 @@ impl Keeper {
         self.0.changes.subscribe()
     }
 
+    /// The program that runs jobs.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.core().config.program.clone()
+    }
+
     fn changed(&self) {
         self.0.changes.send_modify(|count| *count += 1);
     }
@@ -131,11 +143,6 @@ impl Keeper {
     /// There is something to do.
     fn nudge(&self) {
         // Taken, so that a keeper between its look and its sleep is not missed.
-    /// The program that runs jobs.
-    pub(crate) fn program(&self) -> PathBuf {
-        self.core().config.program.clone()
-    }
-
         drop(self.core());
         self.0.wake.notify_all();
     }

@@ -113,6 +113,7 @@ impl Keeper {
         let submitted = core.store.submit(&spec, now.ms, &Standing::of(begin.clone()))?;
         if let Submitted::New(id) = submitted {
             core.schedule.add(id, &spec, begin);
+            core.needs_room(id, &spec, spec.bytes);
         }
         drop(core);
         self.nudge();
@@ -130,7 +131,6 @@ impl Keeper {
         Ok(core.store.jobs()?.into_iter().map(|record| core.view(record, now)).collect())
     }
 
-    /// A job with its attempts.
     /// The jobs that are not over, by number.
     ///
     /// # Errors
@@ -141,6 +141,7 @@ impl Keeper {
         Ok(core.store.open_jobs()?.into_iter().map(|record| core.view(record, now)).collect())
     }
 
+    /// A job with its attempts.
     ///
     /// # Errors
     /// `NoJob`; where the state cannot be read.
@@ -306,6 +307,8 @@ impl Core {
             Standing { ended_ms: None, message: None, exit_code: None, ..standing.with(begin.clone()) };
         self.store.set_standing(id, &standing)?;
         self.schedule.add(id, &spec, begin);
+        // How much of it is there by now is not known.
+        self.needs_room(id, &spec, None);
         self.say(id, 0, "tried again".to_owned(), now);
         Ok(())
     }

@@ -5,12 +5,16 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::job::Ending;
+use super::rates::Rates;
+use crate::job::{Ending, RoomThere};
 
 /// Lines that an attempt keeps from its begin, and from its end: what is between says the same again.
 const FIRST_MAX: usize = 100;
 /// See [`FIRST_MAX`].
 const LAST_MAX: usize = 200;
+
+/// What the system says of a device or a quota that is full (ENOSPC, EDQUOT).
+const FULL: &[&str] = &["No space left on device", "Disk quota exceeded"];
 
 /// How an attempt stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,11 +37,12 @@ pub struct Figures {
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub figures: Figures,
+    pub rates: Rates,
     first: Vec<String>,
     last: VecDeque<String>,
     left_out: u64,
+    room: RoomThere,
     /// Its last line, once that was read.
-    pub rates: Rates,
     end: Option<End>,
 }
 
@@ -60,25 +65,44 @@ impl Reading {
         match value["event"].as_str().unwrap_or_default() {
             "progress" => self.progress(&value, at_ms),
             "notice" => self.keep(&text("message")),
-            "error" => self.keep(&format!("{}: {}", text("path"), text("message"))),
+            "error" => {
+                self.note_room(&text("message"));
+                self.keep(&format!("{}: {}", text("path"), text("message")));
+            }
             "start" => self.keep(&format!("begins over {} and {}", text("control"), text("transport"))),
             "done" => self.done(&value),
             "failed" => {
                 let exit_code = value["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok());
                 let message = text("message");
+                self.note_room(&message);
                 self.keep(&message);
-                self.end =
-                    Some(End::Failed(Ending { exit_code, kind: Some(text("code")), message: Some(message) }));
+                self.end = Some(End::Failed(Ending {
+                    exit_code,
+                    kind: Some(text("code")),
+                    message: Some(message),
+                    room: self.room,
+                }));
             }
             // Each file, and kinds of a later release.
             _ => {}
         }
     }
 
-    fn progress(&mut self, value: &Value) {
+    /// Whether a sentence says that the destination is full.
+    fn note_room(&mut self, message: &str) {
+        let reason = message.rsplit_once("': ").map_or(message, |(_, reason)| reason);
+        if FULL.iter().any(|full| reason.starts_with(full)) {
+            self.room = RoomThere::Full;
+        }
+    }
+
+    fn progress(&mut self, value: &Value, at_ms: Option<u64>) {
         let number = |name: &str| value[name].as_u64().unwrap_or_default();
         let (bytes, bytes_known) = (number("bytes"), number("bytes_known"));
         let rate_bps = value["rate_bps"].as_f64().unwrap_or_default();
+        if let Some(at_ms) = at_ms {
+            self.rates.note(at_ms, rate_bps);
+        }
         let left = bytes_known.saturating_sub(bytes) as f64 * 8.0;
         let all_is_known = value["scan_complete"] == true && rate_bps > 0.0;
         self.figures = Figures {
@@ -100,9 +124,6 @@ impl Reading {
         figures.rate_bps = value["goodput_bps"].as_f64().unwrap_or_default();
         figures.eta_s = None;
         figures.limit = value["explain"]["sentence"].as_str().map(str::to_owned).or(figures.limit.take());
-        if let Some(at_ms) = at_ms {
-            self.rates.note(at_ms, rate_bps);
-        }
         let seconds = value["seconds_total"].as_f64().unwrap_or_default();
         let said = format!("done: {} bytes in {} files, {seconds:.1} s", figures.bytes, figures.files);
         self.keep(&said);
@@ -157,11 +178,13 @@ impl Reading {
                 Some(Ending { exit_code: code.or(ending.exit_code), ..ending.clone() })
             }
             (Some(End::Done(said)), code) => {
-                Some(Ending { exit_code: Some(code.unwrap_or(*said)), kind: None, message: None })
+                // Files that failed for lack of room are the reason, where there is no other one.
+                let message = (self.room == RoomThere::Full).then(|| "the destination is full".to_owned());
+                Some(Ending { exit_code: Some(code.unwrap_or(*said)), kind: None, message, room: self.room })
             }
             (None, Some(code)) => {
                 let message = self.last.back().or(self.first.last()).cloned();
-                Some(Ending { exit_code: Some(code), kind: None, message })
+                Some(Ending { exit_code: Some(code), kind: None, message, room: self.room })
             }
             (None, None) => None,
         }

@@ -60,6 +60,17 @@ pub(super) enum Stand {
     Running { since_ms: u64, halt: Option<Halt> },
 }
 
+/// Where a job writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Writes {
+    /// On another host: nothing is known of its room but what an attempt is told.
+    Elsewhere,
+    /// On this host, in a place that was not measured yet.
+    Unmeasured,
+    /// In this place.
+    At(String),
+}
+
 #[derive(Debug)]
 pub(super) struct Entry {
     priority: i8,
@@ -72,6 +83,9 @@ pub(super) struct Entry {
     retries: u32,
     stand: Stand,
     begin: Begin,
+    pub(super) writes: Writes,
+    /// What it has still to write, where that is known.
+    pub(super) left_bytes: Option<u64>,
 }
 
 impl Entry {
@@ -92,6 +106,8 @@ impl Entry {
             retries: spec.retries,
             stand,
             begin,
+            writes: if spec.room.is_some() { Writes::Unmeasured } else { Writes::Elsewhere },
+            left_bytes: None,
         }
     }
 

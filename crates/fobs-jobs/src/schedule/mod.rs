@@ -9,6 +9,7 @@ mod backoff;
 mod entry;
 mod limits;
 mod reason;
+mod room;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -18,15 +19,17 @@ use std::collections::BTreeMap;
 
 use crate::job::{Ending, JobId, Outlook, Phase, Spec};
 use backoff::pause_ms;
-use entry::{Entry, Stand};
+use entry::{Entry, Stand, Writes};
 use share::Shares;
 
 pub use backoff::{PAUSE_MS_MAX, PAUSE_MS_MIN};
 pub use entry::{Begin, Halt};
 pub use limits::{LIMIT_MAX, Limits};
 pub use reason::Reason;
+pub use room::Measured;
 
 use limits::Places;
+use room::Rooms;
 
 /// A job's priority grows by one step in this time that it could have run, ms: of two orders the older one
 /// begins at last, whatever comes after it. Half an hour: twenty steps are ten hours, less than a night and
@@ -90,6 +93,7 @@ pub struct Schedule {
     entries: BTreeMap<JobId, Entry>,
     places: Places,
     shares: Shares,
+    rooms: Rooms,
 }
 
 impl Schedule {
@@ -121,6 +125,22 @@ impl Schedule {
     /// How many run.
     pub fn running(&self) -> u32 {
         self.places.total()
+    }
+
+    /// Takes a look at the disks that jobs write to.
+    pub fn set_room(&mut self, measured: Measured) {
+        let Measured { left, places, free } = measured;
+        for (id, left) in left {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.left_bytes = Some(left);
+            }
+        }
+        for (id, place) in places {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.writes = Writes::At(place);
+            }
+        }
+        self.rooms.measure(free);
     }
 
     /// Takes a job, as new or as it stood when a keeper ended.
@@ -163,8 +183,11 @@ impl Schedule {
 
     /// The job that begins next, if any may.
     fn next(&self, now: Moment) -> Option<JobId> {
+        let unheld = self.rooms.unheld(self.entries.values());
         let may = |(_, entry): &(&JobId, &Entry)| {
-            entry.holds_back(now).is_none() && self.places.full(entry, self.limits).is_none()
+            entry.holds_back(now).is_none()
+                && self.places.full(entry, self.limits).is_none()
+                && room::lacking(entry, &unheld).is_none()
         };
         let order =
             |(id, entry): (&JobId, &Entry)| (Reverse(entry.rank(now)), self.shares.of(entry.label()), *id);
@@ -180,6 +203,7 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return (After::Failed, Vec::new()) };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
+            self.rooms.spend(entry);
             self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
         }
         let outlook = ending.outlook();
@@ -209,6 +233,7 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
+            self.rooms.spend(entry);
             self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
         }
         if entry.halt() == Some(Halt::Paused) {
@@ -281,7 +306,8 @@ impl Schedule {
         if entry.is_running() {
             return None;
         }
-        let held = entry.holds_back(now).or_else(|| self.places.full(entry, self.limits));
+        let lacking = || room::lacking(entry, &self.rooms.unheld(self.entries.values()));
+        let held = entry.holds_back(now).or_else(|| self.places.full(entry, self.limits)).or_else(lacking);
         Some(held.unwrap_or(Reason::Turn))
     }
 
