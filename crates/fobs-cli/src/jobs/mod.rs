@@ -46,6 +46,12 @@ pub fn open() -> Vec<JobView> {
     client.and_then(|client| client.open_jobs().ok()).unwrap_or_default()
 }
 
+/// All jobs, likewise.
+pub fn known() -> Vec<JobView> {
+    let client = reach::socket().ok().and_then(|socket| Client::new(&socket).ok());
+    client.and_then(|client| client.jobs().ok()).unwrap_or_default()
+}
+
 /// Changes a job; how it stands then, in words.
 ///
 /// # Errors
