@@ -116,6 +116,18 @@ class Tab:
         for kind in ["mousePressed", "mouseReleased"]:
             self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
+    def click_until(self, selector, what, script):
+        """As a person does whose button has moved away below the mouse: once more."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if self.run(f"!!document.querySelector({selector!r})"):
+                self.click(selector)
+            for _ in range(60):
+                if self.run(script):
+                    return
+                time.sleep(0.05)
+        fail(f"not in {PATIENCE_S} s: {what}")
+
     def press(self, key, code, text=""):
         for kind in ["keyDown", "keyUp"]:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code,
@@ -268,21 +280,19 @@ def play(program, work, folder, browser, place):
     readable(tab)
     pictures(tab, folder, "running")
     attack(browser, place.split("#")[0], job, program, work)
-    tab.click(f"{card} [data-act=pause]")
-    tab.until("it is paused", f"document.querySelector('#waiting {card}')?.dataset.phase === 'paused'")
+    tab.click_until(f"{card} [data-act=pause]", "it is paused",
+                    f"document.querySelector('#waiting {card}')?.dataset.phase === 'paused'")
     if not tab.run(f"document.querySelector('{card}').contains(document.activeElement)"):
         fail("the focus has left the job with its button")
     tab.until("it is told", f"document.getElementById('said').textContent.includes('job {job}, by hand: paused')")
     tab.until("it can be explained", f"document.querySelector('{card} [data-act=why]') !== null")
-    tab.click(f"{card} [data-act=why]")
-    tab.until("the explanation", "document.body?.innerText.includes('Where the time went')")
+    tab.click_until(f"{card} [data-act=why]", "the explanation", "document.body?.innerText.includes('Where the time went')")
     pictures(tab, folder, "why")
     tab.run("history.back()")
     tab.until("it is live again", "document.getElementById('link')?.textContent === 'Live.'")
-    tab.click(f"{card} [data-act=resume]")
-    tab.until("it goes on", f"document.querySelector('#running {card}') !== null")
-    tab.click(f"{card} [data-act=cancel]")
-    tab.until("it is over", f"document.querySelector('#over {card}')?.dataset.phase === 'cancelled'")
+    tab.click_until(f"{card} [data-act=resume]", "it goes on", f"document.querySelector('#running {card}') !== null")
+    tab.click_until(f"{card} [data-act=cancel]", "it is over",
+                    f"document.querySelector('#over {card}')?.dataset.phase === 'cancelled'")
     tab.click("#new > summary")
     pictures(tab, folder, "over")
     if tab.run("window.evil"):

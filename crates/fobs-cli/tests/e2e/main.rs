@@ -36,6 +36,8 @@ mod hosts;
 mod interrupts;
 mod jobs;
 mod jobs_page;
+mod jobs_paths;
+mod jobs_when;
 mod keys;
 mod live;
 mod logins;

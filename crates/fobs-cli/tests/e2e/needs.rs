@@ -80,6 +80,8 @@ const TABLE: &[(&str, &[Need])] = &[
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
     ("a_push_that_the_daemon_may_not_write_is_exit_4", &[Need::Root]),
     ("a_file_that_the_daemon_may_not_read_is_named", &[Need::Root]),
+    ("a_job_outlives_an_outage_and_its_host", &[Need::Root, Need::Iptables]),
+    ("a_job_waits_for_room_where_it_writes", &[Need::Root]),
     ("a_person_uses_the_page_of_jobs", &[Need::Chromium]),
     ("another_users_jobs_are_not_shown", &[Need::SecondUser]),
     ("a_neighbour_changes_and_learns_nothing_outside_its_directory", &[Need::SecondUser]),
