@@ -36,7 +36,7 @@ use crate::args::sync::SyncArgs;
 use crate::explain::{Meanwhile, Recording, TraceFile};
 use crate::flags::words::remote_shell;
 use crate::output::Reporter;
-use crate::{ctl, here, live, location, push, resolve, signals};
+use crate::{ctl, explain, here, live, location, push, resolve, signals};
 use output::Lines;
 use stop::Stop;
 
@@ -74,6 +74,7 @@ pub fn run(args: &SyncArgs) -> u8 {
         stop.map_or(done.clone(), |stop| stop.explained(done))
     });
     let traced = trace.map_or(Ok(()), |file| recording.write_trace(file, &outcome));
+    explain::keep_for_keeper(&recording, &outcome);
     // `--json` always contains it.
     let why = (explains || args.chosen.program.json).then(|| recording.explanation(&outcome));
     let reported = reporter.finish(&outcome, why.as_ref()).and(traced);

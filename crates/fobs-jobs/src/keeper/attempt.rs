@@ -16,6 +16,9 @@ use super::process::{Identity, MARK, wait};
 use super::reading::{Figures, Reading};
 use crate::job::{Ending, RatePoint, Spec};
 
+/// The variable that names the file into which an attempt writes what it has measured, if it can: no job
+/// fails for its record, as it would with `--trace`.
+const TRACE: &str = "_FOBS_TRACE";
 /// How often figures are read and orders looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long an attempt may take to end after SIGINT: `fobs` removes its own leftovers meanwhile.
@@ -23,7 +26,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(20);
 /// How often a copy is asked what limits it: it looks through what it has measured for that.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The keeper's own umask: what it makes is its user's alone.
-const OWN_UMASK: u32 = 0o077;
+pub(super) const OWN_UMASK: u32 = 0o077;
 
 /// What the keeper shares with the thread that watches an attempt.
 #[derive(Debug, Default)]
@@ -115,7 +118,7 @@ pub(super) enum Process {
 }
 
 /// Starts the command of a job with `--json`, in a process group of its own; it writes what it measures into
-/// `trace`, unless the job has a place of its own for that.
+/// `trace`, if it can.
 ///
 /// # Errors
 /// Where the program cannot be started, or its directory is not there.
@@ -130,13 +133,10 @@ pub(super) fn start(
     let mut command = Command::new(program);
     let mut words = spec.words.iter();
     command.args(words.next().map(|word| word.as_os_str())).arg("--json");
-    let has_own = spec.words.iter().any(|word| word.shown().starts_with("--trace"));
-    if let Some(trace) = trace.filter(|_| !has_own) {
-        command.arg("--trace").arg(trace);
-    }
     command.args(words.map(|word| word.as_os_str()));
     command.env_clear().env(MARK, mark);
     command.envs(spec.environment.iter().map(|(name, word)| (name, word.as_os_str())));
+    command.envs(trace.map(|trace| (TRACE, trace)));
     command.current_dir(spec.directory.as_os_str());
     command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     // The umask is the process's: nothing else makes files at this moment but with a mode of its own.

@@ -26,6 +26,8 @@ const MARK_BYTES: usize = 16;
 pub(super) struct Core {
     pub config: KeeperConfig,
     pub boot: String,
+    /// The umask with which the keeper was started.
+    pub umask: u32,
     pub store: Store,
     pub schedule: Schedule,
     /// The attempts that run.
@@ -59,11 +61,14 @@ impl Core {
     pub(super) fn new(config: KeeperConfig, store: Store) -> Result<Core, StoreError> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder(&config.directory));
         made.map_err(|error| StoreError::Directory(format!("{}: {error}", config.directory.display())))?;
+        // It cannot be read without being set.
+        let umask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(attempt::OWN_UMASK));
         let boot = config.boot.clone().unwrap_or_else(boot_id);
         let schedule = Schedule::new(store.limits()?);
         Ok(Core {
             config,
             boot,
+            umask: umask.as_raw_mode(),
             store,
             schedule,
             live: BTreeMap::new(),

@@ -21,6 +21,7 @@ mod tests;
 mod traces;
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -131,9 +132,14 @@ impl Keeper {
         self.0.changes.subscribe()
     }
 
-    /// The program that runs jobs.
-    pub(crate) fn program(&self) -> PathBuf {
-        self.core().config.program.clone()
+    /// The program that runs jobs, to be given its arguments, with the umask that the keeper was started with:
+    /// its own is another one by now.
+    pub(crate) fn program(&self) -> Command {
+        let core = self.core();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "umask \"$0\" && exec \"$@\"", &format!("{:o}", core.umask)]);
+        command.arg(&core.config.program);
+        command
     }
 
     fn changed(&self) {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use fobs_model::error::{ErrorKind, SyncEnd};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,6 +16,11 @@ const LAST_MAX: usize = 200;
 
 /// What the system says of a device or a quota that is full (ENOSPC, EDQUOT).
 const FULL: &[&str] = &["No space left on device", "Disk quota exceeded"];
+
+/// Whether an exit code may be that of a run which could only not write its lines (`cp`, `sync`).
+fn is_of_output(code: i32) -> bool {
+    [ErrorKind::FileIo.exit_code(), SyncEnd::Diagnostics.code()].map(i32::from).contains(&code)
+}
 
 /// How an attempt stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -182,6 +188,12 @@ impl Reading {
                 let message = (self.room == RoomThere::Full).then(|| "the destination is full".to_owned());
                 Some(Ending { exit_code: Some(code.unwrap_or(*said)), kind: None, message, room: self.room })
             }
+            // It wrote no last line, and says that something could not be written.
+            (None, Some(code)) if is_of_output(code) => Some(Ending {
+                exit_code: None,
+                message: Some("what it said could not be written: the disk of the state is full".to_owned()),
+                ..Ending::default()
+            }),
             (None, Some(code)) => {
                 let message = self.last.back().or(self.first.last()).cloned();
                 Some(Ending { exit_code: Some(code), kind: None, message, room: self.room })
@@ -221,6 +233,19 @@ mod tests {
         assert_eq!(reading.lines(), ["no way", "ssh: something else"]);
         let ending = reading.ending(Some(10)).expect("it ended");
         assert_eq!((ending.outlook(), ending.kind.as_deref()), (Outlook::Again, Some("connect")));
+    }
+
+    #[test]
+    fn lines_that_were_lost_are_no_failure_of_the_job() {
+        let reading = Reading::default();
+        let of = |code| reading.ending(Some(code)).map(|ending| ending.outlook());
+        for code in [ErrorKind::FileIo.exit_code(), SyncEnd::Diagnostics.code()] {
+            assert_eq!(of(code.into()), Some(Outlook::Again), "{code}");
+        }
+        assert_eq!(of(4), Some(Outlook::Never));
+        let mut failed = Reading::default();
+        failed.line(r#"{"v":1,"event":"failed","code":"file-io","message":"m","exit_code":11}"#, None);
+        assert_eq!(failed.ending(Some(11)).map(|ending| ending.outlook()), Some(Outlook::Never));
     }
 
     #[test]

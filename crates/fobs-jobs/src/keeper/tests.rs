@@ -11,8 +11,8 @@ use super::*;
 use crate::job::{JobId, Phase, Spec};
 use crate::store::Submitted;
 
-/// As `fobs cp --json --trace FILE SCRIPT`.
-const PROGRAM: &str = "#!/bin/sh\nshift 4\neval \"$1\"\n";
+/// As `fobs cp --json SCRIPT`.
+const PROGRAM: &str = "#!/bin/sh\nshift 2\neval \"$1\"\n";
 const DONE: &str = "echo '{\"v\":1,\"event\":\"done\",\"bytes\":3,\"files\":1,\"errors\":[]}'";
 /// Everything here takes far less.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -120,6 +120,18 @@ fn a_job_runs_in_its_directory_and_ends_once() {
     let view = until_phase(&keeper, gone, Phase::Failed);
     assert!(view.standing.message.expect("a reason").contains("cannot start"));
     keeper.end();
+}
+
+#[test]
+fn what_is_handed_in_for_a_user_has_the_umask_of_the_keepers_start() {
+    let home = Home::new();
+    let keeper = home.open("a");
+    keeper.core().umask = 0o027;
+    let mut program = keeper.program();
+    // The script runs what stands third.
+    let said = program.args(["1", "2", "umask"]).output().expect("a shell");
+    let said = String::from_utf8(said.stdout).expect("text");
+    assert_eq!(said, "0027\n");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) async fn hand_in(
     body: Result<Json<HandedIn>, JsonRejection>,
 ) -> Result<Json<Answer>, Problem> {
     let Json(form) = body?;
-    let command = form.command(Command::new(keeper.program()))?;
+    let command = form.command(keeper.program())?;
     let ran = tokio::task::spawn_blocking(move || run(command)).await;
     match ran {
         Ok(answer) => answer.map(Json),

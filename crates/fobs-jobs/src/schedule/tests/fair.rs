@@ -89,7 +89,7 @@ impl Users {
 
 #[test]
 fn a_hundred_labels_have_equal_shares() {
-    for seed in 0..6 {
+    for seed in 0..4 {
         let mut users = Users::new(seed);
         (0..LABELS).for_each(|label| users.join(label, 0));
         users.play(0, 24 * HOUR_MS);
