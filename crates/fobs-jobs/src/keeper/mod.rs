@@ -132,8 +132,8 @@ impl Keeper {
         self.0.changes.subscribe()
     }
 
-    /// The program that runs jobs, to be given its arguments, with the umask that the keeper was started with:
-    /// its own is another one by now.
+    /// The program that runs jobs, to be given its arguments, with the umask of the keeper's start: its own
+    /// is another one by now.
     pub(crate) fn program(&self) -> Command {
         let core = self.core();
         let mut command = Command::new("/bin/sh");
