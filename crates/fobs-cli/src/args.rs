@@ -124,14 +124,14 @@ pub struct KeygenArgs {
 /// Examples of `fobs top`.
 const TOP_EXAMPLES: &str = "\
 Examples:
-  fobs top           the running copies; keys pause, limit and end the one that is marked
+  fobs top           the running copies and the jobs; keys pause, limit and end the one that is marked
   fobs top --once    the same as text, and the end
-  fobs top --json    for a program";
+  fobs top --json    the copies for a program; jobs: fobs jobs --json";
 
-/// Show the copies that run on this host, and change them.
+/// Show the copies that run on this host and your jobs, and change them.
 ///
-/// Each with its rate, round-trip time, loss and remaining time, and where its time goes. Root sees the
-/// copies of all users.
+/// Each copy with its rate, round-trip time, loss and remaining time, and where its time goes; each job that
+/// is not over with what it does or waits for. Root sees the copies of all users.
 #[derive(Debug, Args)]
 #[command(after_help = TOP_EXAMPLES)]
 pub struct TopArgs {

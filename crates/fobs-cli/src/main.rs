@@ -157,6 +157,7 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
         run_copy(args, &copy, &recording, &cancel)
     });
     let traced = trace.map_or(Ok(()), |file| recording.write_trace(file, &outcome));
+    explain::keep_for_keeper(&recording, &outcome);
     // `--json` always contains it.
     let why =
         (args.chosen.program.explain || args.chosen.program.json).then(|| recording.explanation(&outcome));

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jiff::{Span, SpanRelativeTo, Timestamp, Zoned};
+use jiff::{Span, SpanRelativeTo};
+
+pub use fobs_page::figures::show_moment as shown;
 
 use crate::moment;
 
@@ -40,16 +42,6 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
 pub fn ms(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A point in time of the clock here: the time alone within a day of now.
-pub fn shown(at_ms: u64) -> String {
-    let at = i64::try_from(at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let Some(at) = at else { return "a time far away".to_owned() };
-    let now = Zoned::now();
-    let at = at.to_zoned(now.time_zone().clone());
-    let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
-    at.strftime(form).to_string()
 }
 
 #[cfg(test)]

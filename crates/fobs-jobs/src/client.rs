@@ -121,6 +121,14 @@ impl Client {
         self.get("/v1/jobs", Duration::ZERO)
     }
 
+    /// The jobs that are not over, by number.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn open_jobs(&self) -> Result<Vec<JobView>, ClientError> {
+        self.get("/v1/jobs?open=true", Duration::ZERO)
+    }
+
     /// A job.
     ///
     /// # Errors

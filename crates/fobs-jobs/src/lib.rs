@@ -12,15 +12,18 @@
 pub mod api;
 pub mod client;
 pub mod dial;
+pub mod front;
 pub mod job;
 pub mod keeper;
 pub mod schedule;
+mod secret;
 pub mod store;
 pub mod token;
+pub mod words;
 
 pub use client::{Client, ClientError};
 pub use dial::{Fingerprint, Trust, Url};
-pub use job::{Ending, JobId, Outlook, Phase, Spec, SpecError, Window, Word};
+pub use job::{Ending, JobId, Outlook, Phase, RatePoint, Spec, SpecError, Window, Word};
 pub use keeper::{Change, Examine, Figures, JobView, Keeper, KeeperConfig, OrderError, TokenRefusal};
 pub use schedule::{Action, After, Begin, Halt, Limits, Moment, Over, Reason, Schedule};
 pub use store::{Attempt, Keep, Line, Record, Standing, Store, StoreError, Submitted};

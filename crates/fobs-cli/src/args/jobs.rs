@@ -18,7 +18,8 @@ Examples:
   fobs jobs retry 12         begins one that failed again
   fobs jobs limits --total 8 how many run at once
   fobs jobs --url https://host:8443 --token-file token --fingerprint 1f2e...
-                             those that another host's keeper has";
+                             those that another host's keeper has
+  fobs jobs page             the same for a browser of this host";
 
 /// Show and change the jobs of fobs submit.
 #[derive(Debug, Args)]
@@ -83,6 +84,8 @@ pub enum JobsCommand {
     /// Make, list and revoke tokens for clients over the network
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Show the jobs on a page for a browser of this host, with a form to hand one in, until Ctrl-C
+    Page(PageArgs),
     /// Keep the jobs of this user: run them, in the foreground
     Serve(KeeperArgs),
 }
@@ -164,6 +167,14 @@ pub struct OneToken {
     /// Its number
     #[arg(value_name = "ID")]
     pub id: u64,
+}
+
+/// Where the page is.
+#[derive(Debug, Args)]
+pub struct PageArgs {
+    /// Port of the loopback, any free one if 0
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
 }
 
 /// How the keeper runs.

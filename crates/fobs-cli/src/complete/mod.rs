@@ -5,6 +5,7 @@
 //! ```text
 //!   words    the line of a shell to words, and back
 //!   place    which argument is being written
+//!   job      the command within `fobs submit`, numbers of jobs
 //!   hosts    names of hosts, from the files of ssh and of this program
 //!   names    of files here and over there
 //! ```
@@ -13,6 +14,7 @@
 //! asked without a prompt and for three seconds, and no key is pinned.
 
 mod hosts;
+mod job;
 mod names;
 mod place;
 mod words;
@@ -29,6 +31,8 @@ use words::{Line, Unfinished};
 
 /// Most candidates that are printed: more is not read.
 const CANDIDATES_MAX: usize = 2000;
+/// Commands of a job.
+const SUBMITTED: &[&str] = &["cp", "sync"];
 /// The code that has a script complete options and subcommands itself.
 const NOT_MINE: u8 = 1;
 
@@ -73,6 +77,18 @@ pub fn run(args: &CompleteArgs) -> u8 {
 fn candidates(line: &Line, shell: Shell) -> Option<Vec<Candidate>> {
     let mut program = Cli::command();
     program.build();
+    let within = line.words.get(1).is_some_and(|name| name == "submit");
+    let within = if within { job::within_submit(&program, &line.words) } else { None };
+    if let Some(words) = within {
+        let command = program.find_subcommand(words.get(1)?)?;
+        if !SUBMITTED.contains(&command.get_name()) {
+            return Some(Vec::new());
+        }
+        if line.last.text.starts_with(b"-") && place::is_option(command, words.get(2..)?) {
+            return Some(job::options(command, &line.last.text));
+        }
+        return candidates(&Line { words, last: line.last.clone() }, shell);
+    }
     let [_, name, before @ ..] = line.words.as_slice() else { return None };
     let command = program.find_subcommand(name).filter(|command| !command.is_hide_set())?;
     let Unfinished { text: typed, expands, .. } = &line.last;
@@ -99,6 +115,7 @@ fn candidates(line: &Line, shell: Shell) -> Option<Vec<Candidate>> {
         }
         Wanted::Host => hosts::bare(&line.words, typed),
         Wanted::Copy => beginning(typed, live::all().into_iter().map(of_copy)),
+        Wanted::Job => beginning(typed, job::numbers().into_iter()),
         Wanted::Change => beginning(typed, live::Change::forms().into_iter().map(Candidate::new)),
         Wanted::Word(words) => beginning(typed, words.into_iter().map(Candidate::new)),
         Wanted::Page => {

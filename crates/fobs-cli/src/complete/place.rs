@@ -14,6 +14,8 @@ pub enum Wanted {
     Host,
     /// The number of a running copy.
     Copy,
+    /// The number of a job.
+    Job,
     /// A change of it.
     Change,
     /// A manual page.
@@ -54,8 +56,38 @@ pub fn wanted(command: &Command, before: &[OsString], typed: &[u8]) -> Wanted {
         ("ctl", 0) => Wanted::Copy,
         ("ctl", _) => Wanted::Change,
         ("man", 0) => Wanted::Page,
+        ("submit", 0) => Wanted::Word(["cp", "sync"].map(str::to_owned).into()),
+        ("jobs", 0) => {
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            Wanted::Word(shown.map(|command| command.get_name().to_owned()).collect())
+        }
+        ("jobs", _) => match before.iter().find_map(|word| command.find_subcommand(word)) {
+            Some(one) if one.get_positionals().next().is_some() => Wanted::Job,
+            _ => Wanted::Nothing,
+        },
         _ => command.get_positionals().nth(arguments).map_or(Wanted::Nothing, value_of),
     }
+}
+
+/// Where the first word is that is neither an option nor a value of one.
+pub fn first_argument(command: &Command, before: &[OsString]) -> Option<usize> {
+    let mut awaiting = None;
+    for (place, word) in before.iter().enumerate() {
+        if awaiting.take().is_some() {
+            continue;
+        }
+        match word.as_bytes() {
+            b"--" => return (place + 1 < before.len()).then_some(place + 1),
+            [b'-', _, ..] => awaiting = awaits(command, word.as_bytes()),
+            _ => return Some(place),
+        }
+    }
+    None
+}
+
+/// Whether an option may stand after `before`: neither a value nor an argument behind `--`.
+pub fn is_option(command: &Command, before: &[OsString]) -> bool {
+    wanted(command, before, b"-") == Wanted::Nothing
 }
 
 /// What an option or an argument takes. The scripts of the parser break names at their blanks.
@@ -127,6 +159,11 @@ mod tests {
             ("ctl 4711", Wanted::Change),
             ("config --why", Wanted::Host),
             ("man", Wanted::Page),
+            ("submit --name x", Wanted::Word(["cp", "sync"].map(str::to_owned).into())),
+            ("submit --name", Wanted::Anything),
+            ("jobs cancel", Wanted::Job),
+            ("jobs wait 7", Wanted::Job),
+            ("jobs limits", Wanted::Nothing),
             ("serve", Wanted::Nothing),
             ("explain", Wanted::File),
             (

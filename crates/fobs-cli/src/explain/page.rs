@@ -3,7 +3,6 @@
 //! maud writes the charts too, as SVG elements, so the installed program links no plotting library.
 
 mod bars;
-mod chart;
 mod losses;
 mod signatures;
 mod sources;
@@ -12,60 +11,13 @@ mod subject;
 mod tests;
 
 use fobs::explain::{At, End, Explanation, LossCause, SenderSample, Trace};
+use fobs_page::{Chart, Colour, Curve, STYLE, Unit};
 use maud::{Markup, PreEscaped, html};
 
 use crate::units::show_rate;
-use chart::{Chart, Curve, Unit};
 
-const STYLE: &str = include_str!("page/page.css");
-/// A drawing's size: each is drawn twice, and the style sheet shows the one that fits the window. One drawing
-/// that is only scaled has letters too small to read on a telephone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Size {
-    Wide,
-    Narrow,
-}
-
-impl Size {
-    const ALL: &[Size] = &[Size::Wide, Size::Narrow];
-
-    /// Width, SVG units: about the pixels that there are.
-    fn width(self) -> f64 {
-        match self {
-            Size::Wide => 860.0,
-            Size::Narrow => 360.0,
-        }
-    }
-
-    /// Its name in the style sheet.
-    fn class(self) -> &'static str {
-        match self {
-            Size::Wide => "wide",
-            Size::Narrow => "narrow",
-        }
-    }
-}
-
-/// A colour of the style sheet, which has one value of it for light pages and one for dark ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Colour {
-    Blue,
-    Orange,
-    Red,
-    Grey,
-}
-
-impl Colour {
-    /// Its name in the style sheet.
-    fn class(self) -> &'static str {
-        match self {
-            Colour::Blue => "blue",
-            Colour::Orange => "orange",
-            Colour::Red => "red",
-            Colour::Grey => "grey",
-        }
-    }
-}
+/// Below the axis of time.
+const SINCE: &str = "seconds since the sender's session began";
 
 /// The page, complete.
 pub fn page(trace: &Trace, why: &Explanation) -> String {
@@ -145,6 +97,7 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
             title: "Throughput",
             legend: "What left the sender, packets sent again included, and what the receiver has said to have. \
                      The space between them is lost or in flight.",
+            time: SINCE,
             unit: Unit::BitsPerSecond,
             curves: vec![
                 each("sent", Colour::Orange, &|s, t| bits(s.bytes_sent, t)),
@@ -154,6 +107,7 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
         Chart {
             title: "Round trip",
             legend: "From a packet to its acknowledgement. What stands above the smallest is time in queues.",
+            time: SINCE,
             unit: Unit::Milliseconds,
             curves: vec![
                 each("newest", Colour::Blue, &|s, _| s.rtt_us as f64 / 1e3),
@@ -164,6 +118,7 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
             title: "Loss, where the packets were sent",
             legend: "The part of the packets sent at that time that did not arrive. What the receiver's socket \
                      dropped is the receiver's; the rest was lost on the path.",
+            time: SINCE,
             unit: Unit::Share,
             curves: vec![
                 lost("lost", Colour::Red, |s| s.packets_lost),
@@ -171,14 +126,4 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
             ],
         },
     ]
-}
-
-/// A line of the legend.
-fn key(colour: Colour, name: &str) -> Markup {
-    html! { span.key { i class=(colour.class()) {} (name) } }
-}
-
-/// A coordinate, to a tenth of an SVG unit.
-fn at(place: f64) -> String {
-    format!("{place:.1}")
 }

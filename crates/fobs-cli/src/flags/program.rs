@@ -109,6 +109,7 @@ pub const TELLING: &[Row] = &[
         .help("Write the measurements of both ends to FILE, for fobs explain")
         .on(&[
             CP.of_one_run(),
+            SYNC.of_one_run(),
             PIPE.of_one_run().help("Write the measurements of the direction that moved more to FILE, for fobs explain"),
         ]),
 ];

@@ -123,8 +123,11 @@ fn page(command: &Command, names: &[String]) -> io::Result<Vec<u8>> {
     man.render_synopsis_section(&mut text)?;
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
-    if command.has_subcommands() {
-        man.render_subcommands_section(&mut text)?;
+    match name(command).as_str() {
+        NAME => man.render_subcommands_section(&mut text)?,
+        // These have no pages of their own.
+        _ if command.has_subcommands() => commands_of(command).to_writer(&mut text)?,
+        _ => {}
     }
     // The program's own help ends with the exit codes.
     let after_help = command.get_after_help().map(ToString::to_string);
@@ -136,6 +139,34 @@ fn page(command: &Command, names: &[String]) -> io::Result<Vec<u8>> {
     }
     see_also(command, names).to_writer(&mut text)?;
     Ok(text)
+}
+
+/// The commands of a command, each with its arguments and options.
+fn commands_of(command: &Command) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["COMMANDS"]);
+    let value = |argument: &clap::Arg| {
+        let names = argument.get_value_names().unwrap_or_default().iter().map(|name| name.to_string());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+        let mut head = one.get_name().to_owned();
+        for argument in one.get_positionals() {
+            let more =
+                if argument.get_num_args().is_some_and(|count| count.max_values() > 1) { "..." } else { "" };
+            head += &format!(" {}{more}", value(argument));
+        }
+        term(&mut roff, &head, &one.get_about().map(ToString::to_string).unwrap_or_default());
+        let own = one.get_opts().filter(|option| !option.is_hide_set() && !option.is_global_set());
+        for option in own {
+            let Some(long) = option.get_long() else { continue };
+            roff.control("RS", []);
+            let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+            term(&mut roff, format!("--{long} {}", value(option)).trim_end(), &help);
+            roff.control("RE", []);
+        }
+    }
+    roff
 }
 
 /// The end of the help as a section: `Examples:`, then lines that are kept as they are.
@@ -207,6 +238,17 @@ mod tests {
     use super::*;
     use crate::args::Cli;
     use clap::CommandFactory;
+
+    #[test]
+    fn the_page_of_jobs_describes_each_of_its_commands() {
+        let pages = pages(super::super::visible()).expect("roff");
+        let (_, text) = pages.iter().find(|(name, _)| name == "fobs-jobs").expect("a page");
+        let text = String::from_utf8(text.clone()).expect("UTF-8").replace("\\-", "-");
+        for part in [".SH COMMANDS", "cancel ID...", "show ID", "--older-than TIME", "--port PORT"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("fobs-jobs-"), "pages that there are not: {text}");
+    }
 
     #[test]
     fn every_page_has_the_sections_of_a_manual() {

@@ -1,16 +1,14 @@
 //! The list of jobs, in the width that there is.
 
-use std::time::Duration;
-
 use fobs::Result;
-use fobs_jobs::{Client, JobView, Phase};
+use fobs_jobs::words::{does, percent, title};
+use fobs_jobs::{Client, JobView};
 use unicode_width::UnicodeWidthStr;
 
 use super::{print, print_json, reach};
 use crate::args::jobs::JobsArgs;
 use crate::output::{self, printable};
-use crate::times::shown;
-use crate::units::{shortened, show_bytes, show_clock, show_rate};
+use crate::units::shortened;
 
 /// Jobs that are over and shown without `--all`: the last ones.
 const OVER_SHOWN: usize = 10;
@@ -72,48 +70,10 @@ fn row(job: &JobView, widest: usize, columns: usize) -> String {
     line.trim_end().to_owned()
 }
 
-/// Its name, or its command.
-pub fn title(job: &JobView) -> String {
-    if job.spec.name.is_empty() { job.spec.command() } else { job.spec.name.clone() }
-}
-
-fn percent(job: &JobView) -> Option<u64> {
-    let figures = job.figures.as_ref().filter(|figures| figures.bytes_known > 0)?;
-    Some((figures.bytes as f64 * 100.0 / figures.bytes_known as f64).clamp(0.0, 100.0) as u64)
-}
-
-/// What it does, or why it does nothing.
-pub fn does(job: &JobView) -> String {
-    let standing = &job.standing;
-    if let Some(figures) = &job.figures {
-        let percent = percent(job).map(|percent| format!("{percent}%, ")).unwrap_or_default();
-        let left = figures.eta_s.filter(|eta| eta.is_finite() && *eta >= 0.0);
-        let left = left.map(|eta| format!(", {} left", show_clock(Duration::from_secs(eta.min(1e9) as u64))));
-        return format!(
-            "{percent}{} at {}{}",
-            show_bytes(figures.bytes),
-            show_rate(figures.rate_bps),
-            left.unwrap_or_default()
-        );
-    }
-    if let (Some(why), false) = (&job.why, standing.phase == Phase::Running) {
-        let until = job.reason.as_ref().and_then(|reason| reason.until_ms());
-        let until = until.map(|until| format!(" at {}", shown(until))).unwrap_or_default();
-        let last = standing.message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default();
-        return format!("{why}{until}{last}");
-    }
-    let when = standing.ended_ms.map(|ended| format!("{}: ", shown(ended))).unwrap_or_default();
-    match (&standing.message, standing.phase) {
-        (Some(message), _) => format!("{when}{message}"),
-        (None, Phase::Done) => format!("{when}done"),
-        (None, _) => when.trim_end_matches(": ").to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fobs_jobs::{Begin, Figures, JobId, Reason, Spec, Standing, Word};
+    use fobs_jobs::{Begin, Figures, JobId, Phase, Reason, Spec, Standing, Word};
 
     fn job(id: u64, phase: Phase, words: &[&str]) -> JobView {
         let spec = Spec::new(words.iter().map(|word| Word::from(*word)).collect(), "/".into());

@@ -1,9 +1,11 @@
 //! `fobs submit` and `fobs jobs`: the ends of a keeper's API for people and programs.
 
 mod list;
+mod page;
 mod reach;
 mod serve;
 mod show;
+mod size;
 mod ssh;
 mod submit;
 mod token;
@@ -39,12 +41,37 @@ pub fn run(args: &JobsArgs) -> u8 {
     }
 }
 
+/// The jobs that are not over, where a keeper runs: none is started for a look.
+pub fn open() -> Vec<JobView> {
+    let client = reach::socket().ok().and_then(|socket| Client::new(&socket).ok());
+    client.and_then(|client| client.open_jobs().ok()).unwrap_or_default()
+}
+
+/// All jobs, likewise.
+pub fn known() -> Vec<JobView> {
+    let client = reach::socket().ok().and_then(|socket| Client::new(&socket).ok());
+    client.and_then(|client| client.jobs().ok()).unwrap_or_default()
+}
+
+/// Changes a job; how it stands then, in words.
+///
+/// # Errors
+/// The keeper's.
+pub fn change_one(id: JobId, change: Change) -> Result<String> {
+    let client = reach::client()?;
+    let view = reach::again(&client, |client| client.change(id, change))?;
+    Ok(format!("job {id}: {}", view.standing.phase.name()))
+}
+
 fn act(args: &JobsArgs) -> Result<u8> {
     if let Some(JobsCommand::Serve(keeper)) = &args.command {
         return serve::run(keeper).map(|()| exit::SUCCESS);
     }
     if let Some(JobsCommand::Token(command)) = &args.command {
         return token::run(command, args).map(|()| exit::SUCCESS);
+    }
+    if let Some(JobsCommand::Page(page)) = &args.command {
+        return page::run(page).map(|()| exit::SUCCESS);
     }
     let client = match reach::far(args)? {
         Some(client) => client,
@@ -64,7 +91,7 @@ fn act(args: &JobsArgs) -> Result<u8> {
         Some(JobsCommand::Retry(some)) => change(&client, some, Change::Retry, args.json)?,
         Some(JobsCommand::Clean(clean)) => forget(&client, clean, args.json)?,
         Some(JobsCommand::Limits(limits)) => set_limits(&client, limits, args.json)?,
-        Some(JobsCommand::Serve(_) | JobsCommand::Token(_)) => {}
+        Some(JobsCommand::Serve(_) | JobsCommand::Token(_) | JobsCommand::Page(_)) => {}
     }
     Ok(exit::SUCCESS)
 }

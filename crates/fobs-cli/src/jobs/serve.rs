@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
 use super::{reach, submit};
 use crate::args::jobs::KeeperArgs;
-use crate::{output, signals};
+use crate::{live, output, signals};
 
 /// A keeper that was started on demand ends after this time without jobs: the next submission starts one.
 const IDLE: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
     let idle = args.on_demand.then_some(IDLE);
     let state = directory.clone();
     let examine = Some(submit::examine as fobs_jobs::Examine);
-    let config = KeeperConfig { directory, program, boot, idle, examine };
+    let config = KeeperConfig { directory, program, boot, limit_of: Some(limit_of), idle, examine };
     let (keeper, said) = Keeper::open(config).map_err(refused)?;
     said.iter().for_each(|sentence| output::note(sentence));
     // Each attempt has three descriptors; if it fails, an attempt that has none is tried again.
@@ -70,6 +70,14 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
     watching.map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
     keeper.run();
     Ok(())
+}
+
+/// What limits a running copy, in a sentence, where it answers.
+fn limit_of(process: u32) -> Option<String> {
+    match live::ask(process, &live::Ask::Status) {
+        Ok(live::Answer::Status(snapshot)) => Some(snapshot.limit),
+        _ => None,
+    }
 }
 
 fn refused(error: StoreError) -> Error {

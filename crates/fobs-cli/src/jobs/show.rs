@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use fobs::Result;
+use fobs_jobs::words::{does, title};
 use fobs_jobs::{Attempt, Client, JobId, JobView};
 use serde_json::json;
 
-use super::list::{does, title};
 use super::{print, print_json, reach};
 use crate::output::printable;
 use crate::times::shown;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fobs::options::{Carrier, Location, Remote, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
 use fobs_jobs::{JobId, Spec, SpecError, Url, Word};
 use serde_json::json;
 
-use super::{print, print_json, reach, ssh};
+use super::{print, print_json, reach, size, ssh};
 use crate::args::submit::SubmitArgs;
 use crate::args::{self, Cli};
 use crate::config::{self, Refusal};
@@ -78,6 +78,9 @@ fn checked(args: &SubmitArgs) -> Result<(Spec, Vec<String>)> {
         priority: args.priority,
         environment: environment(std::env::vars_os()),
         umask: own_umask(),
+        // Absolute, for a keeper that runs elsewhere.
+        room: work.room(&directory).map(|path| path.into_os_string().into()),
+        bytes: if args.every.is_none() { work.bytes(&directory) } else { None },
         destinations: work.destinations(),
         sources: work.sources(&directory),
         after: args.after.iter().copied().map(JobId).collect(),
@@ -105,9 +108,12 @@ pub fn examine(spec: &mut Spec) -> std::result::Result<(), SpecError> {
     let words = spec.words.iter().map(|word| word.as_os_str().to_owned());
     let cli = parse(["fobs".into()].into_iter().chain(words).collect()).map_err(refused)?;
     let work = Work::of(&cli).map_err(refused)?;
+    let directory = PathBuf::from(spec.directory.as_os_str());
     spec.destinations = work.destinations();
+    spec.room = work.room(&directory).map(|path| path.into_os_string().into());
+    spec.bytes = if spec.every_ms.is_none() { work.bytes(&directory) } else { None };
     if spec.sources.is_empty() {
-        spec.sources = work.sources(Path::new(spec.directory.as_os_str()));
+        spec.sources = work.sources(&directory);
     }
     if spec.environment.is_empty() {
         spec.environment = environment(std::env::vars_os());
@@ -127,14 +133,24 @@ struct Work {
     sources: Vec<Location>,
     destination: Location,
     options: TransferOptions,
+    kind: WorkKind,
+}
+
+/// What it does with what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WorkKind {
+    /// Writes all of its sources.
+    Copy,
+    /// Writes what differs, which nobody knows before.
+    Sync,
 }
 
 impl Work {
     fn of(cli: &Cli) -> Result<Work> {
         let usage = |why: &str| Error::new(ErrorKind::Usage, why.to_owned());
-        let (paths, options) = match &cli.command {
-            args::Command::Cp(copy) => (&copy.paths, resolve::copy(copy)?.options),
-            args::Command::Sync(sync) => (&sync.paths, resolve::transfer(&sync.chosen)?),
+        let (paths, options, kind) = match &cli.command {
+            args::Command::Cp(copy) => (&copy.paths, resolve::copy(copy)?.options, WorkKind::Copy),
+            args::Command::Sync(sync) => (&sync.paths, resolve::transfer(&sync.chosen)?, WorkKind::Sync),
             _ => {
                 return Err(usage(
                     "a job is a cp or a sync, which go on where they stopped: fobs submit cp SRC DST",
@@ -156,7 +172,7 @@ impl Work {
         if reads_stdin {
             return Err(usage("a job has no standard input: name a file in place of '-'"));
         }
-        Ok(Work { sources, destination, options })
+        Ok(Work { sources, destination, options, kind })
     }
 
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
@@ -170,6 +186,30 @@ impl Work {
         let mut hosts = BTreeSet::new();
         let over_ssh = self.remotes().filter(|remote| remote.carrier == Carrier::Ssh);
         over_ssh.filter(|remote| hosts.insert((remote.host.clone(), remote.port))).cloned().collect()
+    }
+
+    /// Where it writes, of this host.
+    fn room(&self, directory: &Path) -> Option<PathBuf> {
+        match &self.destination {
+            Location::Local(path) => Some(directory.join(path)),
+            Location::Remote(_) | Location::Stdio => None,
+        }
+    }
+
+    /// How much it writes there: what is there by its names is thought to be the same, and takes no room.
+    fn bytes(&self, directory: &Path) -> Option<u64> {
+        let room = self.room(directory).filter(|_| self.kind == WorkKind::Copy)?;
+        let local = |source: &Location| match source {
+            Location::Local(path) => Some(directory.join(path)),
+            Location::Remote(_) | Location::Stdio => None,
+        };
+        let sources = self.sources.iter().map(local).collect::<Option<Vec<PathBuf>>>()?;
+        let there = |source: &PathBuf| match source.file_name() {
+            Some(name) if room.is_dir() => room.join(name),
+            _ => room.clone(),
+        };
+        let there: Vec<PathBuf> = sources.iter().map(there).filter(|path| path.exists()).collect();
+        Some(size::of(&sources)?.saturating_sub(size::of(&there)?))
     }
 
     fn destinations(&self) -> Vec<String> {

@@ -33,10 +33,10 @@ use fobs::options::{Carrier, Location, Remote, ShellGrammar, TransferOptions, Tr
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, SyncEnd, Transfer};
 
 use crate::args::sync::SyncArgs;
-use crate::explain::{Meanwhile, Recording};
+use crate::explain::{Meanwhile, Recording, TraceFile};
 use crate::flags::words::remote_shell;
 use crate::output::Reporter;
-use crate::{ctl, here, live, location, push, resolve, signals};
+use crate::{ctl, explain, here, live, location, push, resolve, signals};
 use output::Lines;
 use stop::Stop;
 
@@ -57,7 +57,9 @@ pub fn run(args: &SyncArgs) -> u8 {
     if let [sources @ .., destination] = args.paths.as_slice() {
         recording.describe(sources, destination);
     }
+    let mut trace = None;
     let outcome = resolved(args).and_then(|sync| {
+        trace = args.chosen.program.trace.as_deref().map(TraceFile::create).transpose()?;
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
         let asked = recording.clone();
@@ -71,8 +73,11 @@ pub fn run(args: &SyncArgs) -> u8 {
         });
         stop.map_or(done.clone(), |stop| stop.explained(done))
     });
-    let why = explains.then(|| recording.explanation(&outcome));
-    let reported = reporter.finish(&outcome, why.as_ref());
+    let traced = trace.map_or(Ok(()), |file| recording.write_trace(file, &outcome));
+    explain::keep_for_keeper(&recording, &outcome);
+    // `--json` always contains it.
+    let why = (explains || args.chosen.program.json).then(|| recording.explanation(&outcome));
+    let reported = reporter.finish(&outcome, why.as_ref()).and(traced);
     if let Some(error) = outcome.as_ref().err().or(reported.as_ref().err()) {
         crate::output::complain(error);
     }

@@ -7,10 +7,12 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Gauge, Paragraph, Wrap};
 
+use super::row::{Row, RowId};
 use crate::live::{Change, Snapshot};
 use crate::output::printable;
 use crate::units::{fitting, lines_in, shortened, show_share};
 use fobs::options::Priority;
+use fobs_jobs::{Change as JobChange, JobId};
 
 /// Lines of a copy in the list: title, figures, and an empty one.
 const COPY_LINES: u16 = 3;
@@ -45,6 +47,8 @@ pub enum Action {
     Leave,
     /// A copy is to change.
     Change(u32, Change),
+    /// A job is to change.
+    ChangeJob(JobId, JobChange),
 }
 
 /// What is typed.
@@ -54,26 +58,26 @@ enum Prompt {
     None,
     /// A rate, so far.
     Rate(String),
-    /// Whether the copy is really to end.
+    /// Whether the copy or the job is really to end.
     Cancel,
 }
 
-/// The copies and the one that keys are for.
+/// The rows and the one that keys are for.
 #[derive(Debug, Default)]
 pub struct View {
-    copies: Vec<Snapshot>,
+    rows: Vec<Row>,
     /// By its number: others come and go.
-    selected: Option<u32>,
+    selected: Option<RowId>,
     prompt: Prompt,
     said: String,
 }
 
 impl View {
-    /// The copies as they stand now.
-    pub fn show(&mut self, copies: Vec<Snapshot>) {
-        self.copies = copies;
-        if self.copy().is_none() {
-            self.selected = self.copies.first().map(|copy| copy.id);
+    /// The copies and jobs as they stand now.
+    pub fn show(&mut self, rows: Vec<Row>) {
+        self.rows = rows;
+        if self.row().is_none() {
+            self.selected = self.rows.first().map(Row::id);
             self.prompt = Prompt::None;
         }
     }
@@ -99,33 +103,57 @@ impl View {
         match std::mem::take(&mut self.prompt) {
             Prompt::None => self.command(id, key.code),
             Prompt::Rate(typed) => self.type_rate(id, typed, key.code),
-            Prompt::Cancel if key.code == KeyCode::Char('y') => Action::Change(id, Change::Cancel),
+            Prompt::Cancel if key.code == KeyCode::Char('y') => match id {
+                RowId::Copy(id) => Action::Change(id, Change::Cancel),
+                RowId::Job(id) => Action::ChangeJob(id, JobChange::Cancel),
+            },
             Prompt::Cancel => Action::Stay,
         }
     }
 
-    fn command(&mut self, id: u32, key: KeyCode) -> Action {
-        let paused = self.copy().is_some_and(|copy| copy.paused);
-        match key {
-            KeyCode::Char('q') | KeyCode::Esc => return Action::Leave,
-            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
-            KeyCode::Down | KeyCode::Char('j') => self.step(1),
-            KeyCode::Char('p') if paused => return Action::Change(id, Change::Resume),
-            KeyCode::Char('p') => return Action::Change(id, Change::Pause),
-            KeyCode::Char('s') => return Action::Change(id, Change::Priority(Priority::Scavenger)),
-            KeyCode::Char('f') => return Action::Change(id, Change::Priority(Priority::Fair)),
-            KeyCode::Char('r') => self.prompt = Prompt::Rate(String::new()),
-            KeyCode::Char('c') => self.prompt = Prompt::Cancel,
+    fn command(&mut self, id: RowId, key: KeyCode) -> Action {
+        let paused = self.row().is_some_and(Row::is_paused);
+        match (key, id) {
+            (KeyCode::Char('q') | KeyCode::Esc, _) => return Action::Leave,
+            (KeyCode::Up | KeyCode::Char('k'), _) => self.step(-1),
+            (KeyCode::Down | KeyCode::Char('j'), _) => self.step(1),
+            (KeyCode::Char('c'), _) => self.prompt = Prompt::Cancel,
+            (KeyCode::Char(letter), RowId::Copy(id)) => return self.command_copy(id, letter, paused),
+            (KeyCode::Char('p'), RowId::Job(id)) => {
+                let change = if paused { JobChange::Resume } else { JobChange::Pause };
+                return Action::ChangeJob(id, change);
+            }
+            (KeyCode::Char('r' | 's' | 'f'), RowId::Job(_)) => {
+                self.said = "a job has no rate of its own; select its copy".to_owned();
+            }
             _ => {}
         }
         Action::Stay
     }
 
-    fn type_rate(&mut self, id: u32, mut typed: String, key: KeyCode) -> Action {
+    fn command_copy(&mut self, id: u32, letter: char, paused: bool) -> Action {
+        match letter {
+            'p' if paused => Action::Change(id, Change::Resume),
+            'p' => Action::Change(id, Change::Pause),
+            's' => Action::Change(id, Change::Priority(Priority::Scavenger)),
+            'f' => Action::Change(id, Change::Priority(Priority::Fair)),
+            'r' => {
+                self.prompt = Prompt::Rate(String::new());
+                Action::Stay
+            }
+            _ => Action::Stay,
+        }
+    }
+
+    fn type_rate(&mut self, id: RowId, mut typed: String, key: KeyCode) -> Action {
         match key {
             KeyCode::Enter if typed.is_empty() => return Action::Stay,
             KeyCode::Enter => match format!("rate={typed}").parse() {
-                Ok(change) => return Action::Change(id, change),
+                Ok(change) => {
+                    // Only a copy is asked for one.
+                    let RowId::Copy(id) = id else { return Action::Stay };
+                    return Action::Change(id, change);
+                }
                 Err(why) => self.said = why,
             },
             KeyCode::Esc => {}
@@ -143,55 +171,59 @@ impl View {
     }
 
     fn step(&mut self, by: isize) {
-        let at = self.copies.iter().position(|copy| Some(copy.id) == self.selected).unwrap_or(0);
-        let next = at.saturating_add_signed(by).min(self.copies.len().saturating_sub(1));
-        self.selected = self.copies.get(next).map(|copy| copy.id);
+        let next = self.place().saturating_add_signed(by).min(self.rows.len().saturating_sub(1));
+        self.selected = self.rows.get(next).map(Row::id);
     }
 
-    fn copy(&self) -> Option<&Snapshot> {
-        self.copies.iter().find(|copy| Some(copy.id) == self.selected)
+    /// The place of the selected row.
+    fn place(&self) -> usize {
+        self.rows.iter().position(|row| Some(row.id()) == self.selected).unwrap_or(0)
+    }
+
+    fn row(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| Some(row.id()) == self.selected)
     }
 
     /// Draws everything.
     pub fn draw(&self, frame: &mut Frame<'_>) {
-        let stages = self.copy().map_or(0, |copy| copy.budget.len() as u16);
-        let limit = self.copy().map_or_else(String::new, |copy| printable(&copy.limit));
+        let copy = self.row().and_then(Row::copy);
+        let stages = copy.map_or(0, |copy| copy.budget.len() as u16);
+        let limit = self.row().map_or_else(String::new, |row| printable(row.limit()));
         // And an empty line before the parts of the time.
         let lines = lines_in(&limit, frame.area().width.into()).min(LIMIT_LINES_MAX) as u16 + 1;
         let [list, sentence, budget, foot] = Layout::vertical([
             Constraint::Fill(1),
-            Constraint::Length(if stages > 0 { lines } else { 0 }),
+            Constraint::Length(if limit.is_empty() && stages == 0 { 0 } else { lines }),
             Constraint::Length(stages),
             Constraint::Length(1),
         ])
         .areas(frame.area());
         self.draw_list(frame, list);
-        if let Some(copy) = self.copy() {
-            frame.render_widget(Paragraph::new(limit).wrap(Wrap { trim: true }), sentence);
+        frame.render_widget(Paragraph::new(limit).wrap(Wrap { trim: true }), sentence);
+        if let Some(copy) = copy {
             draw_budget(frame, budget, copy);
         }
         frame.render_widget(Line::from(self.foot(foot.width.into())).dim(), foot);
     }
 
     fn draw_list(&self, frame: &mut Frame<'_>, area: Rect) {
-        if self.copies.is_empty() {
-            frame.render_widget("No copy that you may see runs on this host.", area);
+        if self.rows.is_empty() {
+            frame.render_widget("No copy that you may see runs on this host, and no job waits.", area);
             return;
         }
-        let at = self.copies.iter().position(|copy| Some(copy.id) == self.selected).unwrap_or(0);
         let fit = usize::from(area.height / COPY_LINES).max(1);
-        let first = (at + 1).saturating_sub(fit);
+        let first = (self.place() + 1).saturating_sub(fit);
         let mut text = Text::default();
-        for copy in &self.copies[first..] {
+        for row in &self.rows[first..] {
             let columns = usize::from(area.width).saturating_sub(INDENT);
-            let title = format!("{:>7}  {}", copy.id, shortened(&printable(&copy.title()), columns));
-            let selected = Some(copy.id) == self.selected;
+            let title = format!("{:>7}  {}", row.number(), row.title_in(columns));
+            let selected = Some(row.id()) == self.selected;
             text.push_line(if selected {
                 Line::from(title).bold().reversed()
             } else {
                 Line::from(title).bold()
             });
-            text.push_line(format!("{:INDENT$}{}", "", copy.figures_in(columns)));
+            text.push_line(format!("{:INDENT$}{}", "", row.figures_in(columns)));
             text.push_line("");
         }
         frame.render_widget(text, area);
@@ -204,6 +236,9 @@ impl View {
                 let asked = ["highest rate (200M, 1Gbit, none), then Enter: ", "highest rate: ", ""];
                 let fits = |asked: &&&str| asked.len() + TYPED_MAX < columns;
                 format!("{}{typed}_", asked.iter().find(fits).unwrap_or(&""))
+            }
+            Prompt::Cancel if matches!(self.selected, Some(RowId::Job(_))) => {
+                "cancel this job? y/n".to_owned()
             }
             Prompt::Cancel => "end this copy? y/n".to_owned(),
             Prompt::None if self.said.is_empty() => {
@@ -238,6 +273,7 @@ fn draw_budget(frame: &mut Frame<'_>, area: Rect, copy: &Snapshot) {
 mod tests {
     use super::*;
     use crate::live::{Left, Stage};
+    use fobs_jobs::{Begin, Figures, JobView, Phase, Reason, Spec, Standing, Word};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -274,7 +310,7 @@ mod tests {
     #[test]
     fn copies_are_shown_with_figures_and_budget() {
         let mut view = View::default();
-        view.show(vec![copy(7), copy(9)]);
+        view.show(Row::all(vec![copy(7), copy(9)], vec![]));
         let screen = drawn(&view, 100, 24);
         for words in [
             "7  big.tar \u{2192} peer:/",
@@ -293,7 +329,7 @@ mod tests {
         for (columns, rows) in [(1, 1), (20, 3), (300, 2), (40, 100)] {
             drawn(&view, columns, rows);
         }
-        view.show(Vec::new());
+        view.show(Row::all(vec![], vec![]));
         assert!(drawn(&view, 80, 5).contains("No copy"));
     }
 
@@ -301,7 +337,10 @@ mod tests {
     fn what_does_not_fit_is_left_out_whole() {
         let mut view = View::default();
         let sources = vec!["a-very-long-name-of-a-file-that-does-not-fit.h5".to_owned()];
-        view.show(vec![Snapshot { sources, destination: "fobs://host/there".to_owned(), ..copy(7) }]);
+        view.show(Row::all(
+            vec![Snapshot { sources, destination: "fobs://host/there".to_owned(), ..copy(7) }],
+            vec![],
+        ));
         for (columns, there, gone) in [
             (
                 200,
@@ -328,7 +367,10 @@ mod tests {
         let sources =
             vec!["\u{1f600}\u{65e5}\u{672c}\u{8a9e} many letters of two columns \u{1f600}".to_owned()];
         let destination = "fobs://host/\u{1f600}\u{1f600}/the-end".to_owned();
-        view.show(vec![Snapshot { sources, destination, limit: limit.to_owned(), ..copy(7) }]);
+        view.show(Row::all(
+            vec![Snapshot { sources, destination, limit: limit.to_owned(), ..copy(7) }],
+            vec![],
+        ));
         for columns in [40, 41, 60, 80, 200] {
             let screen = drawn(&view, columns, 24);
             for words in ["the-end", "spare.", "network", "q quit"] {
@@ -344,7 +386,7 @@ mod tests {
     #[test]
     fn keys_change_the_selected_copy() {
         let mut view = View::default();
-        view.show(vec![copy(7), copy(9)]);
+        view.show(Row::all(vec![copy(7), copy(9)], vec![]));
         let letter = KeyCode::Char;
         assert_eq!(press(&mut view, &[letter('p')]), Action::Change(7, Change::Pause));
         assert_eq!(
@@ -365,12 +407,57 @@ mod tests {
         assert!(drawn(&view, 120, 10).contains("100M or 10Gbit"), "what is wrong with it is said");
         assert_eq!(press(&mut view, &[letter('c'), letter('n')]), Action::Stay);
         assert_eq!(press(&mut view, &[letter('c'), letter('y')]), Action::Change(9, Change::Cancel));
-        view.show(vec![Snapshot { paused: true, ..copy(7) }]);
+        view.show(Row::all(vec![Snapshot { paused: true, ..copy(7) }], vec![]));
         assert_eq!(
             press(&mut view, &[letter('p')]),
             Action::Change(7, Change::Resume),
             "the other one ended"
         );
         assert_eq!(press(&mut view, &[letter('q')]), Action::Leave);
+    }
+
+    fn job(id: u64, phase: Phase) -> JobView {
+        let spec = Spec::new(["cp", "\u{1b}[2Jset", "host:"].map(Word::from).to_vec(), "/".into());
+        let standing = Standing { phase, ..Standing::of(Begin::new(&spec, 0)) };
+        let figures = (phase == Phase::Running).then(|| Figures {
+            bytes: 250_000_000,
+            bytes_known: 1_000_000_000,
+            rate_bps: 93e6,
+            limit: Some("The disk of the source was the limit.".to_owned()),
+            ..Figures::default()
+        });
+        let reason = (phase == Phase::Waiting).then_some(Reason::Total { running: 4 });
+        let why = reason.as_ref().map(Reason::to_string);
+        JobView { id: JobId(id), spec, submitted_ms: 0, standing, reason, why, figures, attempts: vec![] }
+    }
+
+    #[test]
+    fn jobs_have_rows_of_their_own() {
+        let mut view = View::default();
+        view.show(Row::all(vec![copy(7)], vec![job(3, Phase::Waiting), job(4, Phase::Running)]));
+        let screen = drawn(&view, 100, 24);
+        for words in
+            ["job 4  cp", "running: 25%, 250 MB at 93.0 Mbit/s", "waiting: 4 jobs run, which is the limit"]
+        {
+            assert!(screen.contains(words), "{words}: {screen}");
+        }
+        assert!(!screen.contains('\x1b'));
+        let place = |words: &str| screen.find(words).expect(words);
+        assert!(place("7  big") < place("job 4") && place("job 4") < place("job 3"), "{screen}");
+        press(&mut view, &[KeyCode::Down]);
+        assert!(drawn(&view, 100, 24).contains("The disk of the source"));
+        let letter = KeyCode::Char;
+        assert_eq!(press(&mut view, &[letter('p')]), Action::ChangeJob(JobId(4), JobChange::Pause));
+        assert_eq!(press(&mut view, &[letter('r')]), Action::Stay);
+        assert!(drawn(&view, 100, 24).contains("select its copy"));
+        assert_eq!(
+            press(&mut view, &[KeyCode::Down, letter('c'), letter('y')]),
+            Action::ChangeJob(JobId(3), JobChange::Cancel)
+        );
+        view.show(Row::all(vec![], vec![job(3, Phase::Paused)]));
+        assert_eq!(press(&mut view, &[letter('p')]), Action::ChangeJob(JobId(3), JobChange::Resume));
+        for (columns, rows) in [(1, 1), (20, 3), (40, 100)] {
+            drawn(&view, columns, rows);
+        }
     }
 }

@@ -52,6 +52,11 @@ fn hosts_come_from_the_files_of_ssh_and_of_fobs() {
     assert_eq!(pressed(&case, "fobs cp qu"), ssh);
     assert_eq!(pressed(&case, "fobs sync -a qu"), ssh);
     assert_eq!(pressed(&case, "fobs doctor quar"), ["quartz:"]);
+    // The command within a submission, and its options.
+    assert_eq!(pressed(&case, "fobs submit --name x cp qu"), ssh);
+    assert_eq!(pressed(&case, "fobs submit sync -a qu"), ssh);
+    assert_eq!(pressed(&case, "fobs submit cp --expl"), ["--explain "]);
+    assert_eq!(pressed(&case, "fobs submit s"), ["sync "]);
     // What stands before the last break is on readline's line already.
     assert_eq!(pressed(&case, "fobs cp ann@quas"), ["quasar:"]);
     assert_eq!(pressed(&case, "fobs cp fobs://qu"), ["//quill/"]);

@@ -14,7 +14,7 @@ use super::sshd::Sshd;
 const ODD: [&str; 4] = ["two words.txt", "it's.txt", "say \"hi\".txt", "a$HOME`x`;b.txt"];
 
 /// Gives the private sshd a second name, so that there are two other hosts.
-fn with_two_names(sshd: &Sshd) {
+pub fn with_two_names(sshd: &Sshd) {
     let config = fs::read_to_string(&sshd.config).expect("a file of ours");
     fs::write(&sshd.config, config.replace("Host peer\n", "Host peer other\n")).expect("a file of ours");
 }
@@ -120,7 +120,7 @@ fn a_sync_that_deletes_first_makes_one_connection() {
     assert_eq!(sshd.logins(), 2);
 }
 
-fn between(case: &Case, sshd: &Sshd, flags: &[&str], from: &str, to: &str) -> Command {
+pub fn between(case: &Case, sshd: &Sshd, flags: &[&str], from: &str, to: &str) -> Command {
     let mut copy = sshd.plain_cp(case);
     copy.args(flags).arg(sshd.location(from)).arg(on_other(sshd, to));
     copy

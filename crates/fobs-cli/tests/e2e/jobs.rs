@@ -1,6 +1,7 @@
 //! `fobs submit` and `fobs jobs`: copies that a keeper runs, whatever happens to it.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,24 +13,25 @@ use super::files::{hash, write_random};
 use super::needs;
 use super::net::Side;
 use super::process::{Finished, Running};
+use super::walls::Mounted;
 
 /// Jobs of the run in which the keeper is killed again and again.
 const JOBS: u64 = if cfg!(feature = "long") { 1000 } else { 200 };
 /// How often it is killed.
 const KILLS: u64 = if cfg!(feature = "long") { 50 } else { 8 };
 
-fn fobs(case: &Case) -> Command {
+pub fn fobs(case: &Case) -> Command {
     let mut command = case.fobs(Side::Client);
     command.current_dir(case.path("local"));
     command
 }
 
-fn run(case: &Case, words: &[&str]) -> Finished {
+pub fn run(case: &Case, words: &[&str]) -> Finished {
     case.run(fobs(case).args(words))
 }
 
 /// A keeper that answers.
-fn keep(case: &Case, boot: &str) -> Running {
+pub fn keep(case: &Case, boot: &str) -> Running {
     let mut command = fobs(case);
     command.args(["jobs", "serve"]).env("FOBS_TEST_BOOT_ID", boot);
     let mut keeper = case.start(&mut command);
@@ -41,30 +43,30 @@ fn keep(case: &Case, boot: &str) -> Running {
     keeper
 }
 
-fn kill(keeper: Running) {
+pub fn kill(keeper: Running) {
     let pid = Pid::from_raw(i32::try_from(keeper.id()).expect("a number")).expect("a process");
     kill_process(pid, Signal::KILL).expect("ours");
     keeper.finish();
 }
 
 #[track_caller]
-fn submit(case: &Case, words: &[&str]) -> String {
+pub fn submit(case: &Case, words: &[&str]) -> String {
     let said = run(case, &[&["submit"], words].concat()).expect_success();
     String::from_utf8(said.stdout).expect("a number").trim().to_owned()
 }
 
 #[track_caller]
-fn show(case: &Case, id: &str) -> Value {
+pub fn show(case: &Case, id: &str) -> Value {
     let said = run(case, &["jobs", "show", id, "--json"]).expect_success();
     serde_json::from_slice(&said.stdout).expect("one object")
 }
 
-fn phase(job: &Value) -> &str {
+pub fn phase(job: &Value) -> &str {
     job["standing"]["phase"].as_str().expect("a phase")
 }
 
 /// Ends what a job's attempt runs, as a host that goes down does.
-fn kill_attempt(job: &Value) {
+pub fn kill_attempt(job: &Value) {
     let attempt = job["attempts"].as_array().and_then(|all| all.last()).expect("an attempt");
     let process = attempt["process"].as_i64().and_then(|process| i32::try_from(process).ok());
     let group = process.and_then(Pid::from_raw).expect("it runs");
@@ -72,38 +74,104 @@ fn kill_attempt(job: &Value) {
     let _ = kill_process_group(group, Signal::KILL);
 }
 
+/// A disk of the state alone, where root may mount one.
+fn disk_of_state(case: &Case) -> Option<(Mounted, PathBuf)> {
+    let state = case.path("home/.local/state/fobs/jobs");
+    needs::Need::Root.is_given().then(|| (Mounted::in_memory(state.clone()), state))
+}
+
+/// Fills the disk of the state; what is handed in meanwhile is refused in a sentence, and the keeper goes on.
+fn fill(case: &Case, state: &Path) {
+    let filler = state.join("filler");
+    let mut file = std::fs::File::create(&filler).expect("room for a name");
+    // Ends with the first write that does not fit.
+    while file.write_all(&[7; 64 << 10]).is_ok() {}
+    while file.write_all(&[7; 64]).is_ok() {}
+    drop(file);
+    // Some fit into pages that the state has already.
+    let refused = (0..64).find_map(|number| {
+        let said = run(case, &["submit", "--label", "filler", "cp", "in0", &format!("none{number}")]);
+        (said.code != Some(0)).then_some(said)
+    });
+    let refused = refused.expect("there is no room for 64 more").expect_code(4);
+    assert!(refused.stderr.contains("no room for the state of jobs"), "{}", refused.stderr);
+    std::fs::remove_file(&filler).expect("own file");
+}
+
 #[test]
 fn jobs_end_once_each_while_their_keeper_is_killed() {
     let mut case = Case::alone("jobs_end_once_each_while_their_keeper_is_killed");
-    case.deadline = Instant::now() + Duration::from_secs(if cfg!(feature = "long") { 3600 } else { 600 });
+    case.deadline = Instant::now() + Duration::from_secs(if cfg!(feature = "long") { 7200 } else { 900 });
     let mut random = case.random();
     let source = |number: u64| case.local(format!("in{number}"));
     for number in 0..JOBS {
         write_random(&source(number), number * 37, &mut random);
     }
+    let disk = disk_of_state(&case);
     let mut keeper = keep(&case, "one");
     run(&case, &["jobs", "limits", "--total", "8", "--per-host", "8", "--per-source", "8"]).expect_success();
     let kill_at: Vec<u64> = (0..KILLS).map(|_| random.below(JOBS)).collect();
+    let mut ids = Vec::new();
     for number in 0..JOBS {
-        let id = submit(&case, &["cp", &format!("in{number}"), &format!("out{number}")]);
-        assert_eq!(id, (number + 1).to_string());
+        let key = format!("key{number}");
+        let (from, to) = (format!("in{number}"), format!("out{number}"));
+        let words = ["--key", &key, "cp", &from, &to];
+        ids.push(submit(&case, &words));
+        if number == JOBS / 2
+            && let Some((_, state)) = &disk
+        {
+            fill(&case, state);
+        }
         for _ in kill_at.iter().filter(|at| **at == number) {
             std::thread::sleep(Duration::from_millis(random.below(300)));
             kill(keeper);
             keeper = keep(&case, "one");
+            // What was handed in before is not handed in again.
+            let again = usize::try_from(random.below(number + 1)).expect("small");
+            let (key, from, to) = (format!("key{again}"), format!("in{again}"), format!("out{again}"));
+            assert_eq!(submit(&case, &["--key", &key, "cp", &from, &to]), ids[again], "one job");
         }
     }
-    let ids: Vec<String> = (1..=JOBS).map(|id| id.to_string()).collect();
-    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    run(&case, &[&["jobs", "wait"], ids.as_slice()].concat()).expect_success();
+    let each: Vec<&str> = ids.iter().map(String::as_str).collect();
+    run(&case, &[&["jobs", "wait"], each.as_slice()].concat()).expect_success();
     for number in 0..JOBS {
         assert_eq!(hash(&case.local(format!("out{number}"))), hash(&source(number)), "{number}");
     }
     let listed = run(&case, &["jobs", "--all", "--json"]).expect_success().events();
+    let listed: Vec<&Value> = listed.iter().filter(|job| job["spec"]["label"] != "filler").collect();
     assert_eq!(listed.len() as u64, JOBS);
     for job in &listed {
         assert_eq!((phase(job), job["standing"]["runs"].as_u64()), ("done", Some(1)), "{job}");
     }
+    kill(keeper);
+}
+
+#[test]
+fn jobs_begin_by_priority_within_limits() {
+    let mut case = Case::new("jobs_begin_by_priority_within_limits");
+    case.deadline = Instant::now() + Duration::from_secs(300);
+    let mut random = case.random();
+    write_random(&case.local("first"), 6 << 20, &mut random);
+    write_random(&case.local("in"), 10, &mut random);
+    let keeper = keep(&case, "one");
+    run(&case, &["jobs", "limits", "--total", "1"]).expect_success();
+    let first = submit(&case, &["cp", "--rate", "8Mbit", "first", "out"]);
+    case.wait_for("it runs", || phase(&show(&case, &first)) == "running");
+    let mut wanted = Vec::new();
+    for number in 0..12 {
+        let priority = random.below(7) as i64 - 3;
+        let (value, to) = (format!("--priority={priority}"), format!("out{number}"));
+        wanted.push((-priority, submit(&case, &[&value, "cp", "in", &to])));
+    }
+    let first = show(&case, &first);
+    assert_eq!(phase(&first), "running", "the others were all handed in while it ran: {first}");
+    let ids: Vec<&str> = wanted.iter().map(|(_, id)| id.as_str()).collect();
+    run(&case, &[&["jobs", "wait"], ids.as_slice()].concat()).expect_success();
+    let began = |id: &String| show(&case, id)["standing"]["began_ms"].as_u64().expect("it began");
+    let mut order = wanted.clone();
+    order.sort_by_key(|(_, id)| began(id));
+    wanted.sort_by_key(|(rank, id)| (*rank, id.parse::<u64>().expect("a number")));
+    assert_eq!(order, wanted);
     kill(keeper);
 }
 

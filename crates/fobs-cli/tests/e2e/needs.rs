@@ -17,6 +17,8 @@ pub enum Need {
     Gigabytes,
     /// Root with loop devices, ext4 and Python.
     Disk,
+    /// A browser that a program can drive, and Python.
+    Chromium,
     /// A kernel with xfs, and the program that makes one.
     Xfs,
 }
@@ -78,6 +80,9 @@ const TABLE: &[(&str, &[Need])] = &[
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
     ("a_push_that_the_daemon_may_not_write_is_exit_4", &[Need::Root]),
     ("a_file_that_the_daemon_may_not_read_is_named", &[Need::Root]),
+    ("a_job_outlives_an_outage_and_its_host", &[Need::Root, Need::Iptables]),
+    ("a_job_waits_for_room_where_it_writes", &[Need::Root]),
+    ("a_person_uses_the_page_of_jobs", &[Need::Chromium]),
     ("another_users_jobs_are_not_shown", &[Need::SecondUser]),
     ("a_neighbour_changes_and_learns_nothing_outside_its_directory", &[Need::SecondUser]),
 ];
@@ -94,6 +99,7 @@ impl Need {
                     && std::path::Path::new("/dev/loop-control").exists()
                     && ["mkfs.ext4", "python3"].iter().all(|program| program_exists(program))
             }
+            Need::Chromium => ["chromium", "python3"].iter().all(|program| program_exists(program)),
             Need::Xfs => {
                 let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
                 known.lines().any(|line| line.trim() == "xfs") && program_exists("mkfs.xfs")
@@ -107,6 +113,7 @@ impl Need {
             Need::Iptables => "iptables",
             Need::SecondUser => "root and a second user",
             Need::Disk => "root with loop devices, mkfs.ext4 and python3",
+            Need::Chromium => "chromium and python3",
             Need::Xfs => "xfs in the kernel, and mkfs.xfs",
             Need::Gigabytes => "3 GiB of room under /dev/shm or the temporary directory",
         }
@@ -166,7 +173,8 @@ fn zz_everything_that_was_skipped_is_named() {
     // As root with iptables nothing may be missing: a table that skips everything would be a test that cannot
     // fail.
     if super::net::iptables_work() && super::files::roomy_directory().is_some() {
-        let is_of_the_host = |need: &Need| matches!(need, Need::Disk | Need::Xfs | Need::SecondUser);
+        let is_of_the_host =
+            |need: &Need| matches!(need, Need::Chromium | Need::Disk | Need::Xfs | Need::SecondUser);
         let anywhere = TABLE.iter().filter(|(_, needs)| !needs.iter().any(is_of_the_host));
         assert_eq!(anywhere.filter_map(sentence).collect::<Vec<_>>(), Vec::<String>::new());
     }

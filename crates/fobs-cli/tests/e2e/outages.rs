@@ -19,10 +19,10 @@ const RATE: &str = "50Mbit";
 const OUTAGE: Duration = Duration::from_secs(33);
 
 /// A network from which everything vanishes, until it is dropped.
-struct Dead<'a>(&'a Case);
+pub struct Dead<'a>(&'a Case);
 
 impl<'a> Dead<'a> {
-    fn new(case: &'a Case) -> Dead<'a> {
+    pub fn new(case: &'a Case) -> Dead<'a> {
         for side in [Side::Client, Side::Server] {
             case.net.iptables(side, "-I INPUT -j DROP");
         }

@@ -18,9 +18,9 @@ use crate::job::JobId;
 use crate::keeper::Keeper;
 
 /// Shortest time between two events: a page redraws no faster.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 /// Longest time between two looks at figures of running jobs, which are no changes of theirs.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 struct Watcher {
     origin: Origin,

@@ -6,6 +6,7 @@ mod document;
 mod events;
 mod metrics;
 mod network;
+mod page;
 mod problem;
 mod serve;
 #[cfg(test)]
@@ -22,10 +23,11 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use crate::keeper::{Keeper, OrderError};
 use crate::token::Scope;
 use access::{Access, admit};
-use problem::Problem;
+pub(crate) use problem::Problem;
 
 pub use certificate::CertificateFiles;
 pub use network::{Network, Reached, listen};
+pub use page::is_open;
 pub use problem::ProblemBody;
 pub use serve::{Listening, serve};
 pub use tokens::{MadeToken, WantedToken};
@@ -68,7 +70,7 @@ fn verbs() -> Vec<Verb> {
 
 /// All verbs of the API, over a keeper.
 pub fn router(keeper: Keeper) -> Router {
-    let verbs = verbs().into_iter();
+    let verbs = verbs().into_iter().chain(page::verbs());
     let router = verbs.fold(Router::new(), |router, verb| {
         // On each verb: one without an access cannot be written.
         let admits = from_fn_with_state((keeper.clone(), verb.access), admit);

@@ -23,7 +23,7 @@ pub struct ProblemBody {
 
 /// An error of the API.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
     /// What a client must show (RFC 6750, 3).
@@ -31,7 +31,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, detail: &str) -> Problem {
+    pub(crate) fn new(status: StatusCode, detail: &str) -> Problem {
         Problem { status, detail: detail.to_owned(), challenge: None }
     }
 

@@ -34,6 +34,7 @@ impl Served {
     fn new() -> Served {
         let directory = tempfile::tempdir().expect("a directory");
         let config = KeeperConfig {
+            limit_of: None,
             directory: directory.path().join("state"),
             program: "/bin/false".into(),
             boot: None,

@@ -67,19 +67,33 @@ pub(super) struct Look {
     runs: Option<u64>,
 }
 
+/// Which jobs are listed.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Which {
+    /// Those alone that are not over.
+    #[serde(default)]
+    open: bool,
+}
+
 /// The keeper's release and process.
 #[utoipa::path(get, path = "/v1/about", operation_id = "about", tag = "keeper", responses((status = 200, body = About)))]
 pub(super) async fn about() -> Json<About> {
     Json(About { version: env!("CARGO_PKG_VERSION").to_owned(), process: std::process::id() })
 }
 
-/// All jobs, by number.
-#[utoipa::path(get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", responses((status = 200, body = Vec<JobView>)))]
+/// The jobs, by number.
+#[utoipa::path(
+    get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(Which),
+    responses((status = 200, body = Vec<JobView>))
+)]
 pub(super) async fn list(
     State(keeper): State<Keeper>,
     Extension(origin): Extension<Origin>,
+    which: Result<Query<Which>, QueryRejection>,
 ) -> Result<Json<Vec<JobView>>, Problem> {
-    let jobs = ask(keeper, Keeper::jobs).await?;
+    let Query(Which { open }) = which?;
+    let jobs = ask(keeper, if open { Keeper::open_jobs } else { Keeper::jobs }).await?;
     Ok(Json(jobs.into_iter().map(|job| origin.shown(job)).collect()))
 }
 
@@ -236,7 +250,7 @@ pub(super) async fn clean(
     Ok(Json(Cleaned { forgotten }))
 }
 
-fn job_of(text: &str) -> Result<JobId, Problem> {
+pub(super) fn job_of(text: &str) -> Result<JobId, Problem> {
     let refused = || Problem::new(StatusCode::BAD_REQUEST, "a job has a number: a whole one from 1");
     text.parse().map(JobId).map_err(|_| refused())
 }

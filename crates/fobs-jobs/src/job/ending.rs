@@ -16,6 +16,20 @@ pub struct Ending {
     pub kind: Option<String>,
     /// What it said last.
     pub message: Option<String>,
+    /// Whether its destination took no more, for lack of room.
+    #[serde(default)]
+    pub room: RoomThere,
+}
+
+/// How a destination took what was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RoomThere {
+    /// Nothing says that it was full.
+    #[default]
+    Enough,
+    /// Its device was full, or its user's quota.
+    Full,
 }
 
 /// What follows from it.
@@ -32,6 +46,10 @@ pub enum Outlook {
 impl Ending {
     /// Whether the job is done, or whether trying again may help.
     pub fn outlook(&self) -> Outlook {
+        // Room may be made, and then the same goes on where it stopped.
+        if self.room == RoomThere::Full && self.exit_code != Some(0) {
+            return Outlook::Again;
+        }
         if let Some(kind) = &self.kind {
             return of_kind(ErrorKind::from_code(kind));
         }
@@ -75,8 +93,11 @@ mod tests {
     #[test]
     fn the_kind_counts_more_than_the_code_of_a_sync() {
         // rsync's 5 is an error in starting, ours is a refused right; 35 is its timeout of a connection.
-        let of =
-            |code, kind: &str| Ending { exit_code: Some(code), kind: Some(kind.to_owned()), message: None };
+        let of = |code, kind: &str| Ending {
+            exit_code: Some(code),
+            kind: Some(kind.to_owned()),
+            ..Ending::default()
+        };
         assert_eq!(of(5, "connect").outlook(), Outlook::Again);
         assert_eq!(of(35, "denied").outlook(), Outlook::Never);
         assert_eq!(of(35, "of a later release").outlook(), Outlook::Never);

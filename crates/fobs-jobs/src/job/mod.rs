@@ -1,6 +1,7 @@
 //! What a job is: its command, its wishes, its phases, and how an attempt ended.
 
 mod ending;
+mod rate;
 mod spec;
 mod window;
 mod word;
@@ -10,7 +11,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use ending::{Ending, Outlook};
+pub use ending::{Ending, Outlook, RoomThere};
+pub use rate::RatePoint;
+pub(crate) use spec::is_command;
 pub use spec::{NAME_BYTES_MAX, PRIORITY_MAX, PRIORITY_MIN, RETRIES_MAX, Spec, SpecError};
 pub use window::Window;
 pub use word::Word;

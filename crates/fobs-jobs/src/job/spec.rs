@@ -26,7 +26,12 @@ const EVERY_MS_MIN: u64 = 1000;
 /// Longest interval, ms: ten years.
 const EVERY_MS_MAX: u64 = 10 * 366 * 24 * 3600 * 1000;
 /// Commands that a job may run: those that go on where they were interrupted.
-pub(crate) const COMMANDS: &[&str] = &["cp", "sync"];
+const COMMANDS: &[&str] = &["cp", "sync"];
+
+/// Whether a job may run this command.
+pub(crate) fn is_command(word: &str) -> bool {
+    COMMANDS.contains(&word)
+}
 
 /// A job as it was submitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -57,6 +62,12 @@ pub struct Spec {
     /// Where its data comes from: hosts, or disks of this one.
     #[serde(default)]
     pub sources: Vec<String>,
+    /// The directory of this host below which it writes; none where it writes on another host.
+    #[serde(default)]
+    pub room: Option<Word>,
+    /// Bytes that it is to write, where that is known.
+    #[serde(default)]
+    pub bytes: Option<u64>,
     /// Jobs that must have succeeded before.
     #[serde(default)]
     pub after: Vec<JobId>,
@@ -110,6 +121,8 @@ impl Spec {
             umask: usual_umask(),
             destinations: Vec::new(),
             sources: Vec::new(),
+            room: None,
+            bytes: None,
             after: Vec::new(),
             at_ms: None,
             between: None,
@@ -139,10 +152,10 @@ impl Spec {
     pub fn check(&self) -> Result<(), SpecError> {
         let refuse = |why: String| Err(SpecError(why));
         let command = self.words.first().map(Word::shown).unwrap_or_default();
-        if !COMMANDS.contains(&command.as_str()) {
+        if !is_command(&command) {
             return refuse(format!("{command:?} is no command of a job: submit cp or sync"));
         }
-        let all = || self.words.iter().chain(&self.notify).chain([&self.directory]);
+        let all = || self.words.iter().chain(&self.notify).chain(&self.room).chain([&self.directory]);
         let variables = || self.environment.iter().map(|(_, word)| word);
         let bytes: usize = all().chain(variables()).map(|word| word.bytes() + 1).sum();
         if bytes > WORDS_BYTES_MAX {

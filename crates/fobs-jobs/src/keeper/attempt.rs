@@ -14,14 +14,19 @@ use rustix::process::{Signal, umask};
 use super::output::{Files, Tail};
 use super::process::{Identity, MARK, wait};
 use super::reading::{Figures, Reading};
-use crate::job::{Ending, Spec};
+use crate::job::{Ending, RatePoint, Spec};
 
+/// The variable that names the file into which an attempt writes what it has measured, if it can: no job
+/// fails for its record, as it would with `--trace`.
+const TRACE: &str = "_FOBS_TRACE";
 /// How often figures are read and orders looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long an attempt may take to end after SIGINT: `fobs` removes its own leftovers meanwhile.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
+/// How often a copy is asked what limits it: it looks through what it has measured for that.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The keeper's own umask: what it makes is its user's alone.
-const OWN_UMASK: u32 = 0o077;
+pub(super) const OWN_UMASK: u32 = 0o077;
 
 /// What the keeper shares with the thread that watches an attempt.
 #[derive(Debug, Default)]
@@ -32,6 +37,7 @@ pub(super) struct Live {
 #[derive(Debug, Default)]
 struct Seen {
     figures: Figures,
+    rates: Vec<RatePoint>,
     lines: Vec<String>,
     is_to_stop: bool,
 }
@@ -43,6 +49,10 @@ impl Live {
 
     pub(super) fn lines(&self) -> Vec<String> {
         self.seen().lines.clone()
+    }
+
+    pub(super) fn rates(&self) -> Vec<RatePoint> {
+        self.seen().rates.clone()
     }
 
     /// Has the watching thread end the attempt.
@@ -62,6 +72,40 @@ pub(super) struct Over {
     pub ending: Option<Ending>,
     pub lines: Vec<String>,
     pub figures: Figures,
+    pub rates: Vec<RatePoint>,
+}
+
+impl Over {
+    fn of(reading: Reading, code: Option<i32>) -> Over {
+        let (ending, lines) = (reading.ending(code), reading.lines());
+        Over { ending, lines, rates: reading.rates.points().to_vec(), figures: reading.figures }
+    }
+
+    /// Of an attempt that could not begin or not be watched.
+    pub(super) fn without(ending: Ending, lines: Vec<String>) -> Over {
+        Over { ending: Some(ending), lines, figures: Figures::default(), rates: Vec::new() }
+    }
+}
+
+/// What the thread that watches an attempt knows of it.
+#[derive(Debug)]
+pub(super) struct About {
+    pub files: Files,
+    /// When it began, ms since 1970.
+    pub began_ms: u64,
+    /// Asks a running copy what limits it.
+    pub limit_of: Option<fn(u32) -> Option<String>>,
+}
+
+impl About {
+    fn since_ms(&self) -> u64 {
+        super::now().ms.saturating_sub(self.began_ms)
+    }
+
+    fn limit(&self, identity: &Identity) -> Option<String> {
+        let said = self.limit_of?(u32::try_from(identity.pid).ok()?)?;
+        Some(said).filter(|said| !said.is_empty())
+    }
 }
 
 /// The process of an attempt.
@@ -73,11 +117,18 @@ pub(super) enum Process {
     Adopted,
 }
 
-/// Starts the command of a job with `--json`, in a process group of its own.
+/// Starts the command of a job with `--json`, in a process group of its own; it writes what it measures into
+/// `trace`, if it can.
 ///
 /// # Errors
 /// Where the program cannot be started, or its directory is not there.
-pub(super) fn start(program: &Path, spec: &Spec, mark: &str, files: &Files) -> io::Result<Child> {
+pub(super) fn start(
+    program: &Path,
+    spec: &Spec,
+    mark: &str,
+    files: &Files,
+    trace: Option<&Path>,
+) -> io::Result<Child> {
     let (out, err) = files.create()?;
     let mut command = Command::new(program);
     let mut words = spec.words.iter();
@@ -85,6 +136,7 @@ pub(super) fn start(program: &Path, spec: &Spec, mark: &str, files: &Files) -> i
     command.args(words.map(|word| word.as_os_str()));
     command.env_clear().env(MARK, mark);
     command.envs(spec.environment.iter().map(|(name, word)| (name, word.as_os_str())));
+    command.envs(trace.map(|trace| (TRACE, trace)));
     command.current_dir(spec.directory.as_os_str());
     command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     // The umask is the process's: nothing else makes files at this moment but with a mode of its own.
@@ -101,34 +153,43 @@ pub(super) fn start(program: &Path, spec: &Spec, mark: &str, files: &Files) -> i
 pub(super) fn watch(
     mut process: Process,
     identity: Identity,
-    files: Files,
+    about: About,
     live: Arc<Live>,
     over: impl FnOnce(Over) + Send + 'static,
 ) -> io::Result<()> {
     let run = move || {
-        let (mut out, mut reading) = (Tail::new(&files.out), Reading::default());
+        let (mut out, mut reading) = (Tail::new(&about.files.out), Reading::default());
+        // What an earlier keeper's attempt has said before is of an unknown time.
+        let mut is_known = matches!(process, Process::Own(_));
+        let mut asked = Instant::now();
         let descriptor = identity.descriptor();
         let mut stop = Stop::NotYet;
         let code = loop {
             // The end is looked at first, so that what was written before it is read after.
             let ended = process.ended(&identity);
-            out.read(&mut |line| reading.line(line));
+            let at_ms = is_known.then(|| about.since_ms());
+            out.read(&mut |line| reading.line(line, at_ms));
+            is_known = true;
             if let Some(code) = ended {
                 break code;
             }
             let is_to_stop = {
                 let mut seen = live.seen();
                 seen.figures = reading.figures.clone();
+                seen.rates = reading.rates.points().to_vec();
                 seen.lines = reading.lines();
                 seen.is_to_stop
             };
             if is_to_stop {
                 stop.go_on(&identity);
+            } else if asked.elapsed() >= ASK_EVERY {
+                reading.figures.limit = about.limit(&identity).or(reading.figures.limit.take());
+                asked = Instant::now();
             }
             wait(descriptor.as_ref(), LOOK_EVERY);
         };
-        Tail::new(&files.err).read(&mut |line| reading.complaint(line));
-        over(Over { ending: reading.ending(code), lines: reading.lines(), figures: reading.figures });
+        Tail::new(&about.files.err).read(&mut |line| reading.complaint(line));
+        over(Over::of(reading, code));
     };
     thread::Builder::new().name("job".to_owned()).spawn(run).map(|_| ())
 }
@@ -136,9 +197,9 @@ pub(super) fn watch(
 /// What the files of an attempt say whose process is gone.
 pub(super) fn read_over(files: &Files) -> Over {
     let mut reading = Reading::default();
-    Tail::new(&files.out).read(&mut |line| reading.line(line));
+    Tail::new(&files.out).read(&mut |line| reading.line(line, None));
     Tail::new(&files.err).read(&mut |line| reading.complaint(line));
-    Over { ending: reading.ending(None), lines: reading.lines(), figures: reading.figures }
+    Over::of(reading, None)
 }
 
 /// How far the end of an attempt is.

@@ -5,10 +5,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{self, Live, Over, Process};
+use super::attempt::{self, About, Live, Over, Process};
 use super::meters::Meters;
+use super::needs::Needs;
 use super::output::{Files, folder};
 use super::process::{Identity, boot_id};
+use super::traces::{self, TraceFiles};
 use super::{JobView, Keeper, KeeperConfig, LOOK_EVERY, notify, now};
 use crate::job::{Ending, JobId, Outlook, Phase};
 use crate::schedule::{Action, After, Halt, Moment, Over as OverWhy, Reason, Schedule};
@@ -25,11 +27,17 @@ const MARK_BYTES: usize = 16;
 pub(super) struct Core {
     pub config: KeeperConfig,
     pub boot: String,
+    /// The umask with which the keeper was started.
+    pub umask: u32,
     pub store: Store,
     pub schedule: Schedule,
     pub meters: Arc<Meters>,
     /// The attempts that run.
     pub live: BTreeMap<JobId, Running>,
+    /// Of jobs that write on this host, the room that they need.
+    pub needs: BTreeMap<JobId, Needs>,
+    /// Whether one of them was not looked at.
+    pub has_new_room: bool,
     /// What could not be written, by job: written before anything begins.
     unsaved: BTreeMap<JobId, Change>,
     /// Nothing begins before this time, ms since 1970.
@@ -55,15 +63,20 @@ impl Core {
     pub(super) fn new(config: KeeperConfig, store: Store) -> Result<Core, StoreError> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder(&config.directory));
         made.map_err(|error| StoreError::Directory(format!("{}: {error}", config.directory.display())))?;
+        // It cannot be read without being set.
+        let umask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(attempt::OWN_UMASK));
         let boot = config.boot.clone().unwrap_or_else(boot_id);
         let schedule = Schedule::new(store.limits()?);
         Ok(Core {
             config,
             boot,
+            umask: umask.as_raw_mode(),
             store,
             schedule,
             meters: Arc::default(),
             live: BTreeMap::new(),
+            needs: BTreeMap::new(),
+            has_new_room: false,
             unsaved: BTreeMap::new(),
             held_until_ms: 0,
             forgotten_ms: 0,
@@ -93,7 +106,14 @@ impl Core {
             self.forgotten_ms = now.ms;
             // Not now is soon enough.
             let _ = self.store.forget(Keep::usual(now.ms));
+            self.prune();
         }
+    }
+
+    /// Removes records of attempts that nobody needs.
+    pub(super) fn prune(&self) {
+        let runs = self.live.iter().map(|(id, running)| (*id, running.attempt.number)).collect();
+        traces::prune(&self.config.directory, &runs, |id| self.store.job(id).is_ok());
     }
 
     pub(super) fn obey(&mut self, actions: Vec<Action>, now: Moment, keeper: &Keeper) {
@@ -170,7 +190,9 @@ impl Core {
         let files = Files::of(&self.config.directory, record.id, attempt.number);
         // Of an attempt of this number whose state was lost with its file.
         files.remove();
-        let started = attempt::start(&self.config.program, &record.spec, &attempt.mark, &files);
+        let trace = TraceFiles::of(&self.config.directory, record.id, attempt.number);
+        let trace = trace.as_ref().map(|files| files.record.as_path());
+        let started = attempt::start(&self.config.program, &record.spec, &attempt.mark, &files, trace);
         let child = match started {
             Ok(child) => child,
             Err(error) => return self.not_started(record, attempt, &error, now, keeper),
@@ -201,9 +223,8 @@ impl Core {
         let is_gone =
             matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied);
         let exit_code = is_gone.then_some(1);
-        let ending = Ending { exit_code, kind: None, message: Some(why.clone()) };
-        let over = Over { ending: Some(ending), lines: vec![why], figures: Default::default() };
-        self.finish(attempt, over, now, keeper);
+        let ending = Ending { exit_code, message: Some(why.clone()), ..Ending::default() };
+        self.finish(attempt, Over::without(ending, vec![why]), now, keeper);
     }
 
     /// Has a thread watch an attempt.
@@ -217,14 +238,14 @@ impl Core {
             drop(core);
             own.0.wake.notify_all();
         };
-        let watched = attempt::watch(process, identity.clone(), files, live.clone(), over);
+        let about = About { files, began_ms: attempt.began_ms, limit_of: self.config.limit_of };
+        let watched = attempt::watch(process, identity.clone(), about, live.clone(), over);
         self.live.insert(attempt.job, Running { attempt: attempt.clone(), live });
         if let Err(error) = watched {
             // Without a thread there is nobody to watch it: it is ended, and tried again.
             identity.signal(rustix::process::Signal::INT);
             let ending = Ending { message: Some(format!("cannot watch it: {error}")), ..Ending::default() };
-            let over = Over { ending: Some(ending), lines: Vec::new(), figures: Default::default() };
-            self.finish(attempt, over, now(), keeper);
+            self.finish(attempt, Over::without(ending, Vec::new()), now(), keeper);
         }
     }
 
@@ -243,8 +264,11 @@ impl Core {
         if let Ok(record) = self.store.job(id) {
             self.meters.moved(&record.spec.label, attempt.bytes);
         }
+        attempt.rates = over.rates;
+        attempt.limit.clone_from(&over.figures.limit);
         attempt.ending = Some(ending.clone());
         let (after, actions) = self.schedule.ended(id, &ending, now);
+        self.learn_room(id, &over.figures, after);
         let standing = self
             .standing(id)
             .map(|standing| after_attempt(standing, &self.schedule, id, after, &ending, now));
@@ -253,6 +277,7 @@ impl Core {
         let files = Files::of(&self.config.directory, id, attempt.number);
         self.save(id, Change { standing: standing.clone(), attempts: vec![attempt], lines }, now);
         files.remove();
+        self.prune();
         if let Some(standing) = standing.filter(|_| matches!(after, After::Repeats(_)) || is_over(after)) {
             self.notify(id, &standing, after, keeper);
         }

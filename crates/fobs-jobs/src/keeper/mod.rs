@@ -7,18 +7,24 @@
 mod attempt;
 mod core;
 mod meters;
+mod needs;
 mod notify;
 mod orders;
 mod output;
 mod process;
+mod rates;
 mod reading;
 mod recover;
+mod room;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod traces;
 mod view;
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -33,6 +39,7 @@ use core::Core;
 
 pub use orders::{Change, OrderError};
 pub use reading::Figures;
+pub use shown::{Overview, Shown, Tried};
 pub use tokens::TokenRefusal;
 pub use view::JobView;
 
@@ -48,7 +55,9 @@ pub struct KeeperConfig {
     pub program: PathBuf,
     /// What names this start of the host, instead of the kernel's own; for tests.
     pub boot: Option<String>,
-    /// It ends when there was nothing to do for this time; never if none.
+    /// Asks a running copy, by its process, what limits it; none where nothing can be asked.
+    pub limit_of: Option<fn(u32) -> Option<String>>,
+    /// It ends when there was nothing to do for this time, and nobody watched; never if none.
     pub idle: Option<Duration>,
     /// Checks and fills in what a client did not that only hands in words: it knows the program's arguments.
     pub examine: Option<Examine>,
@@ -96,10 +105,15 @@ impl Keeper {
     /// Works until [`Keeper::end`], or until it was idle for as long as it was told.
     pub fn run(&self) {
         let mut idle_since = Instant::now();
+        let is_watched = room::watch(self).is_ok();
         while !self.0.ends.load(Ordering::Acquire) {
+            if !is_watched {
+                room::look(self);
+            }
             let mut core = self.core();
             let next = core.work(self);
-            if !core.is_idle() {
+            // Each page that is open waits for changes.
+            if !core.is_idle() || self.0.changes.receiver_count() > 0 {
                 idle_since = Instant::now();
             }
             if self.0.idle.is_some_and(|idle| idle_since.elapsed() >= idle) {
@@ -127,6 +141,16 @@ impl Keeper {
     /// Counts changes of jobs: for those who wait for one.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
+    }
+
+    /// The program that runs jobs, to be given its arguments, with the umask of the keeper's start: its own
+    /// is another one by now.
+    pub(crate) fn program(&self) -> Command {
+        let core = self.core();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "umask \"$0\" && exec \"$@\"", &format!("{:o}", core.umask)]);
+        command.arg(&core.config.program);
+        command
     }
 
     fn changed(&self) {

@@ -98,6 +98,7 @@ impl Keeper {
         if let Submitted::New(id) = submitted {
             core.schedule.add(id, &spec, begin);
             core.meters.submitted(&spec.label);
+            core.needs_room(id, &spec, spec.bytes);
         }
         drop(core);
         self.nudge();
@@ -115,13 +116,26 @@ impl Keeper {
         Ok(core.store.jobs()?.into_iter().map(|record| core.view(record, now)).collect())
     }
 
+    /// The jobs that are not over, by number.
+    ///
+    /// # Errors
+    /// Where the state cannot be read.
+    pub fn open_jobs(&self) -> Result<Vec<JobView>, OrderError> {
+        let core = self.core();
+        let now = now();
+        Ok(core.store.open_jobs()?.into_iter().map(|record| core.view(record, now)).collect())
+    }
+
     /// A job with its attempts.
     ///
     /// # Errors
     /// `NoJob`; where the state cannot be read.
     pub fn job(&self, id: JobId) -> Result<JobView, OrderError> {
         let core = self.core();
-        let attempts = core.store.attempts(id)?;
+        let mut attempts = core.store.attempts(id)?;
+        if let (Some(last), Some(running)) = (attempts.last_mut(), core.live.get(&id)) {
+            (last.rates, last.limit) = (running.live.rates(), running.live.figures().limit);
+        }
         Ok(JobView { attempts, ..core.view(core.store.job(id)?, now()) })
     }
 
@@ -204,7 +218,10 @@ impl Keeper {
     pub fn clean(&self, age: Duration) -> Result<usize, OrderError> {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let since_ms = now().ms.saturating_sub(age_ms).saturating_add(1);
-        let forgotten = self.core().store.forget(Keep { since_ms, count: u64::MAX })?;
+        let mut core = self.core();
+        let forgotten = core.store.forget(Keep { since_ms, count: u64::MAX })?;
+        core.prune();
+        drop(core);
         self.changed();
         Ok(forgotten)
     }
@@ -270,6 +287,8 @@ impl Core {
             Standing { ended_ms: None, message: None, exit_code: None, ..standing.with(begin.clone()) };
         self.store.set_standing(id, &standing)?;
         self.schedule.add(id, &spec, begin);
+        // How much of it is there by now is not known.
+        self.needs_room(id, &spec, None);
         self.say(id, 0, "tried again".to_owned(), now);
         Ok(())
     }

@@ -2,16 +2,26 @@
 
 use std::collections::VecDeque;
 
+use fobs_model::error::{ErrorKind, SyncEnd};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::job::Ending;
+use super::rates::Rates;
+use crate::job::{Ending, RoomThere};
 
 /// Lines that an attempt keeps from its begin, and from its end: what is between says the same again.
 const FIRST_MAX: usize = 100;
 /// See [`FIRST_MAX`].
 const LAST_MAX: usize = 200;
+
+/// What the system says of a device or a quota that is full (ENOSPC, EDQUOT).
+const FULL: &[&str] = &["No space left on device", "Disk quota exceeded"];
+
+/// Whether an exit code may be that of a run which could only not write its lines (`cp`, `sync`).
+fn is_of_output(code: i32) -> bool {
+    [ErrorKind::FileIo.exit_code(), SyncEnd::Diagnostics.code()].map(i32::from).contains(&code)
+}
 
 /// How an attempt stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -26,7 +36,7 @@ pub struct Figures {
     pub rate_bps: f64,
     /// Seconds that are left, once all is known.
     pub eta_s: Option<f64>,
-    /// What limits it, in a sentence; known at its end.
+    /// What limits it, in a sentence; while it runs, what has limited it so far.
     pub limit: Option<String>,
 }
 
@@ -34,9 +44,11 @@ pub struct Figures {
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub figures: Figures,
+    pub rates: Rates,
     first: Vec<String>,
     last: VecDeque<String>,
     left_out: u64,
+    room: RoomThere,
     /// Its last line, once that was read.
     end: Option<End>,
 }
@@ -49,35 +61,55 @@ enum End {
 }
 
 impl Reading {
-    /// Takes a line of its standard output.
-    pub(super) fn line(&mut self, line: &str) {
+    /// Takes a line of its standard output, which was read at this time since its begin, ms; none where lines
+    /// of an unknown time are read at once.
+    pub(super) fn line(&mut self, line: &str, at_ms: Option<u64>) {
         let Ok(value) = serde_json::from_str::<Value>(line) else {
             // A word of another program, or half a line of one that was killed.
             return self.keep(line);
         };
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
         match value["event"].as_str().unwrap_or_default() {
-            "progress" => self.progress(&value),
+            "progress" => self.progress(&value, at_ms),
             "notice" => self.keep(&text("message")),
-            "error" => self.keep(&format!("{}: {}", text("path"), text("message"))),
+            "error" => {
+                self.note_room(&text("message"));
+                self.keep(&format!("{}: {}", text("path"), text("message")));
+            }
             "start" => self.keep(&format!("begins over {} and {}", text("control"), text("transport"))),
             "done" => self.done(&value),
             "failed" => {
                 let exit_code = value["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok());
                 let message = text("message");
+                self.note_room(&message);
                 self.keep(&message);
-                self.end =
-                    Some(End::Failed(Ending { exit_code, kind: Some(text("code")), message: Some(message) }));
+                self.end = Some(End::Failed(Ending {
+                    exit_code,
+                    kind: Some(text("code")),
+                    message: Some(message),
+                    room: self.room,
+                }));
             }
             // Each file, and kinds of a later release.
             _ => {}
         }
     }
 
-    fn progress(&mut self, value: &Value) {
+    /// Whether a sentence says that the destination is full.
+    fn note_room(&mut self, message: &str) {
+        let reason = message.rsplit_once("': ").map_or(message, |(_, reason)| reason);
+        if FULL.iter().any(|full| reason.starts_with(full)) {
+            self.room = RoomThere::Full;
+        }
+    }
+
+    fn progress(&mut self, value: &Value, at_ms: Option<u64>) {
         let number = |name: &str| value[name].as_u64().unwrap_or_default();
         let (bytes, bytes_known) = (number("bytes"), number("bytes_known"));
         let rate_bps = value["rate_bps"].as_f64().unwrap_or_default();
+        if let Some(at_ms) = at_ms {
+            self.rates.note(at_ms, rate_bps);
+        }
         let left = bytes_known.saturating_sub(bytes) as f64 * 8.0;
         let all_is_known = value["scan_complete"] == true && rate_bps > 0.0;
         self.figures = Figures {
@@ -86,7 +118,7 @@ impl Reading {
             files: number("files"),
             rate_bps,
             eta_s: all_is_known.then(|| left / rate_bps),
-            limit: None,
+            limit: self.figures.limit.take(),
         };
     }
 
@@ -98,7 +130,7 @@ impl Reading {
         figures.files = number("files");
         figures.rate_bps = value["goodput_bps"].as_f64().unwrap_or_default();
         figures.eta_s = None;
-        figures.limit = value["explain"]["sentence"].as_str().map(str::to_owned);
+        figures.limit = value["explain"]["sentence"].as_str().map(str::to_owned).or(figures.limit.take());
         let seconds = value["seconds_total"].as_f64().unwrap_or_default();
         let said = format!("done: {} bytes in {} files, {seconds:.1} s", figures.bytes, figures.files);
         self.keep(&said);
@@ -153,11 +185,19 @@ impl Reading {
                 Some(Ending { exit_code: code.or(ending.exit_code), ..ending.clone() })
             }
             (Some(End::Done(said)), code) => {
-                Some(Ending { exit_code: Some(code.unwrap_or(*said)), kind: None, message: None })
+                // Files that failed for lack of room are the reason, where there is no other one.
+                let message = (self.room == RoomThere::Full).then(|| "the destination is full".to_owned());
+                Some(Ending { exit_code: Some(code.unwrap_or(*said)), kind: None, message, room: self.room })
             }
+            // It wrote no last line, and says that something could not be written.
+            (None, Some(code)) if is_of_output(code) => Some(Ending {
+                exit_code: None,
+                message: Some("what it said could not be written: the disk of the state is full".to_owned()),
+                ..Ending::default()
+            }),
             (None, Some(code)) => {
                 let message = self.last.back().or(self.first.last()).cloned();
-                Some(Ending { exit_code: Some(code), kind: None, message })
+                Some(Ending { exit_code: Some(code), kind: None, message, room: self.room })
             }
             (None, None) => None,
         }
@@ -173,11 +213,12 @@ mod tests {
     fn figures_and_ends_are_read() {
         let mut reading = Reading::default();
         let progress = r#"{"v":1,"event":"progress","bytes":500,"bytes_known":1500,"scan_complete":true,"files":1,"rate_bps":800}"#;
-        reading.line(progress);
+        reading.line(progress, Some(7000));
         assert_eq!(reading.figures.eta_s, Some(10.0));
         assert_eq!(reading.ending(None), None, "killed");
-        reading.line(r#"{"v":1,"event":"error","path":"x","message":"gone"}"#);
-        reading.line(r#"{"v":1,"event":"done","bytes":9,"files":2,"seconds_total":1.25,"goodput_bps":7,"errors":[{}],"explain":{"sentence":"why"}}"#);
+        assert_eq!(reading.rates.points(), [crate::job::RatePoint { at_ms: 7000, bps: 800 }]);
+        reading.line(r#"{"v":1,"event":"error","path":"x","message":"gone"}"#, None);
+        reading.line(r#"{"v":1,"event":"done","bytes":9,"files":2,"seconds_total":1.25,"goodput_bps":7,"errors":[{}],"explain":{"sentence":"why"}}"#, None);
         assert_eq!(reading.lines(), ["x: gone", "done: 9 bytes in 2 files, 1.2 s"]);
         assert_eq!(reading.ending(None).and_then(|ending| ending.exit_code), Some(23));
         assert_eq!(reading.ending(Some(24)).and_then(|ending| ending.exit_code), Some(24));
@@ -187,7 +228,7 @@ mod tests {
     #[test]
     fn a_failure_is_said_once_and_has_its_kind() {
         let mut reading = Reading::default();
-        reading.line(r#"{"v":1,"event":"failed","code":"connect","message":"no way","exit_code":10}"#);
+        reading.line(r#"{"v":1,"event":"failed","code":"connect","message":"no way","exit_code":10}"#, None);
         reading.complaint("fobs: no way");
         reading.complaint("ssh: something else");
         assert_eq!(reading.lines(), ["no way", "ssh: something else"]);
@@ -196,10 +237,23 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_were_lost_are_no_failure_of_the_job() {
+        let reading = Reading::default();
+        let of = |code| reading.ending(Some(code)).map(|ending| ending.outlook());
+        for code in [ErrorKind::FileIo.exit_code(), SyncEnd::Diagnostics.code()] {
+            assert_eq!(of(code.into()), Some(Outlook::Again), "{code}");
+        }
+        assert_eq!(of(4), Some(Outlook::Never));
+        let mut failed = Reading::default();
+        failed.line(r#"{"v":1,"event":"failed","code":"file-io","message":"m","exit_code":11}"#, None);
+        assert_eq!(failed.ending(Some(11)).map(|ending| ending.outlook()), Some(Outlook::Never));
+    }
+
+    #[test]
     fn lines_have_a_bound_and_say_so() {
         let mut reading = Reading::default();
         for number in 0..1000 {
-            reading.line(&format!("no JSON {number}"));
+            reading.line(&format!("no JSON {number}"), None);
         }
         let lines = reading.lines();
         assert_eq!(lines.len(), FIRST_MAX + LAST_MAX + 1);

@@ -21,7 +21,12 @@ impl Core {
         for record in self.store.open_jobs()? {
             let id = record.id;
             match self.unmet(&record)? {
-                Ok(after) => self.schedule.add(id, &record.spec, record.standing.begin(after)),
+                Ok(after) => {
+                    self.schedule.add(id, &record.spec, record.standing.begin(after));
+                    // How much of one that has begun is there by now is not known.
+                    let whole = record.spec.bytes.filter(|_| record.standing.began_ms.is_none());
+                    self.needs_room(id, &record.spec, whole);
+                }
                 Err(broken) => {
                     let why = format!("job {broken}, which it waits for, did not succeed");
                     self.over(id, Phase::Failed, &why, now, keeper);

@@ -39,6 +39,7 @@ impl Home {
             directory: self.path("state"),
             program: self.path("program"),
             boot: Some(boot.to_owned()),
+            limit_of: None,
             idle: None,
             examine: None,
         };
@@ -133,6 +134,18 @@ fn a_job_runs_in_its_directory_and_ends_once() {
 }
 
 #[test]
+fn what_is_handed_in_for_a_user_has_the_umask_of_the_keepers_start() {
+    let home = Home::new();
+    let keeper = home.open("a");
+    keeper.core().umask = 0o027;
+    let mut program = keeper.program();
+    // The script runs what stands third.
+    let said = program.args(["1", "2", "umask"]).output().expect("a shell");
+    let said = String::from_utf8(said.stdout).expect("text");
+    assert_eq!(said, "0027\n");
+}
+
+#[test]
 fn a_keeper_that_ends_takes_nothing() {
     let home = Home::new();
     let keeper = home.run("a");
@@ -167,6 +180,7 @@ fn an_attempt_outlives_its_keeper_and_is_adopted() {
         directory: copy,
         program: home.path("program"),
         boot: Some("a".to_owned()),
+        limit_of: None,
         idle: None,
         examine: None,
     };
@@ -265,6 +279,7 @@ fn the_next_start_of_the_host_begins_cut_attempts_again() {
         directory: copy,
         program: home.path("program"),
         boot: Some("b".to_owned()),
+        limit_of: None,
         idle: None,
         examine: None,
     };

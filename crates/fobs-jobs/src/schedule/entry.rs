@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{AGING_MS, Action, After, Moment, Over, Reason};
+use super::{Action, After, Moment, Over, Reason};
 use crate::job::{JobId, Outlook, Phase, Spec, Window};
 
 /// Why an attempt is ended.
@@ -60,6 +60,17 @@ pub(super) enum Stand {
     Running { since_ms: u64, halt: Option<Halt> },
 }
 
+/// Where a job writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Writes {
+    /// On another host: nothing is known of its room but what an attempt is told.
+    Elsewhere,
+    /// On this host, in a place that was not measured yet.
+    Unmeasured,
+    /// In this place.
+    At(String),
+}
+
 #[derive(Debug)]
 pub(super) struct Entry {
     priority: i8,
@@ -72,6 +83,9 @@ pub(super) struct Entry {
     retries: u32,
     stand: Stand,
     begin: Begin,
+    pub(super) writes: Writes,
+    /// What it has still to write, where that is known.
+    pub(super) left_bytes: Option<u64>,
 }
 
 impl Entry {
@@ -92,6 +106,8 @@ impl Entry {
             retries: spec.retries,
             stand,
             begin,
+            writes: if spec.room.is_some() { Writes::Unmeasured } else { Writes::Elsewhere },
+            left_bytes: None,
         }
     }
 
@@ -143,11 +159,13 @@ impl Entry {
         self.begin.after.remove(&id);
     }
 
-    /// Its priority, with what waiting has added, in steps.
-    pub(super) fn rank(&self, now: Moment) -> i64 {
-        let since_ms = self.begin.since_ms.max(self.begin.next_ms);
-        let steps = now.ms.saturating_sub(since_ms) / AGING_MS;
-        i64::from(self.priority).saturating_add(i64::try_from(steps).unwrap_or(i64::MAX))
+    pub(super) fn priority(&self) -> i8 {
+        self.priority
+    }
+
+    /// Since when it could have run, as far as it alone is concerned, ms since 1970.
+    pub(super) fn waits_since_ms(&self) -> u64 {
+        self.begin.since_ms.max(self.begin.next_ms)
     }
 
     pub(super) fn is_open(&self, now: Moment) -> bool {

@@ -1,37 +1,37 @@
 //! Which job runs when: a machine without a clock and without I/O.
 //!
 //! Callers give it jobs, the time and what happened; [`Schedule::tick`] answers with what to begin and what
-//! to stop. The order is: priority (which grows with the time that a job has waited), then the label that has
-//! had the least, then the number. A job that does not fit its host's or its source's limit holds up no other
-//! one.
+//! to stop. The order is: priority (which grows while nothing of it begins), then the label that has had the
+//! least, then the number. A job that does not fit its host's or its source's limit, or the room where it
+//! writes, holds up no other one.
 
 mod backoff;
 mod entry;
+mod level;
 mod limits;
 mod reason;
+mod room;
 mod share;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::job::{Ending, JobId, Outlook, Phase, Spec};
 use backoff::pause_ms;
-use entry::{Entry, Stand};
+use entry::{Entry, Stand, Writes};
 use share::Shares;
 
 pub use backoff::{PAUSE_MS_MAX, PAUSE_MS_MIN};
 pub use entry::{Begin, Halt};
+pub use level::AGING_MS;
 pub use limits::{LIMIT_MAX, Limits};
 pub use reason::Reason;
+pub use room::Measured;
 
+use level::Levels;
 use limits::Places;
-
-/// A job's priority grows by one step in this time that it could have run, ms: of two orders the older one
-/// begins at last, whatever comes after it. Half an hour: twenty steps are ten hours, less than a night and
-/// its day.
-pub const AGING_MS: u64 = 30 * 60 * 1000;
+use room::Rooms;
 
 /// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +90,8 @@ pub struct Schedule {
     entries: BTreeMap<JobId, Entry>,
     places: Places,
     shares: Shares,
+    rooms: Rooms,
+    levels: Levels,
 }
 
 impl Schedule {
@@ -123,6 +125,22 @@ impl Schedule {
         self.places.total()
     }
 
+    /// Takes a look at the disks that jobs write to.
+    pub fn set_room(&mut self, measured: Measured) {
+        let Measured { left, places, free } = measured;
+        for (id, left) in left {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.left_bytes = Some(left);
+            }
+        }
+        for (id, place) in places {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.writes = Writes::At(place);
+            }
+        }
+        self.rooms.measure(free);
+    }
+
     /// Takes a job, as new or as it stood when a keeper ended.
     pub fn add(&mut self, id: JobId, spec: &Spec, begin: Begin) {
         self.shares.join(&spec.label);
@@ -154,6 +172,7 @@ impl Schedule {
             let Some(id) = self.next(now) else { break };
             let Some(entry) = self.entries.get_mut(&id) else { break };
             entry.start(now);
+            self.levels.began(entry.priority(), now);
             self.places.take(entry);
             self.shares.charge(entry.label());
             actions.push(Action::Start(id));
@@ -163,16 +182,14 @@ impl Schedule {
 
     /// The job that begins next, if any may.
     fn next(&self, now: Moment) -> Option<JobId> {
+        let unheld = self.rooms.unheld(self.entries.values());
         let may = |(_, entry): &(&JobId, &Entry)| {
-            entry.holds_back(now).is_none() && self.places.full(entry, self.limits).is_none()
+            entry.holds_back(now).is_none()
+                && self.places.full(entry, self.limits).is_none()
+                && room::lacking(entry, &unheld).is_none()
         };
-        let order =
-            |(id, entry): (&JobId, &Entry)| (Reverse(entry.rank(now)), self.shares.of(entry.label()), *id);
-        let before = |a: &(Reverse<i64>, f64, JobId), b: &(Reverse<i64>, f64, JobId)| {
-            let by_share = || a.1.total_cmp(&b.1);
-            Ord::cmp(&a.0, &b.0).then_with(by_share).then_with(|| a.2.cmp(&b.2))
-        };
-        self.entries.iter().filter(may).map(order).min_by(before).map(|(_, _, id)| id)
+        let jobs = self.entries.iter().filter(may);
+        self.levels.next(jobs.map(|(id, entry)| (*id, entry, self.shares.of(entry.label()))), now)
     }
 
     /// An attempt has ended, or could not begin. Of other jobs it says which are over with it.
@@ -180,6 +197,7 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return (After::Failed, Vec::new()) };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
+            self.rooms.spend(entry);
             self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
         }
         let outlook = ending.outlook();
@@ -209,6 +227,7 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
+            self.rooms.spend(entry);
             self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
         }
         if entry.halt() == Some(Halt::Paused) {
@@ -281,7 +300,8 @@ impl Schedule {
         if entry.is_running() {
             return None;
         }
-        let held = entry.holds_back(now).or_else(|| self.places.full(entry, self.limits));
+        let lacking = || room::lacking(entry, &self.rooms.unheld(self.entries.values()));
+        let held = entry.holds_back(now).or_else(|| self.places.full(entry, self.limits)).or_else(lacking);
         Some(held.unwrap_or(Reason::Turn))
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fobs_page::figures::show_bytes;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -61,6 +62,15 @@ pub enum Reason {
         /// How many.
         running: u32,
     },
+    /// There is less room where it writes than it needs.
+    Room {
+        /// What it has still to write.
+        needed_bytes: u64,
+        /// What is free there, and held by no job that runs.
+        free_bytes: u64,
+    },
+    /// It was not looked yet how much room there is where it writes.
+    Unmeasured,
     /// It may run, and begins at once.
     Turn,
 }
@@ -106,6 +116,13 @@ impl fmt::Display for Reason {
                 f,
                 "{running} jobs run from {source}, which is the limit; fobs jobs limits --per-source changes it"
             ),
+            Reason::Room { needed_bytes, free_bytes } => write!(
+                f,
+                "needs {} where it writes, and {} are free beside the jobs that run; make room, and it begins",
+                show_bytes(*needed_bytes),
+                show_bytes(*free_bytes)
+            ),
+            Reason::Unmeasured => write!(f, "waits for a look at the room where it writes"),
             Reason::Turn => write!(f, "begins at once"),
         }
     }

@@ -1,5 +1,7 @@
 //! The schedule in virtual time: random worlds over seeds, and what single rules promise.
 
+mod fair;
+mod rooms;
 mod world;
 
 use super::*;
@@ -29,52 +31,6 @@ fn random_worlds_keep_all_promises() {
     for seed in 0..200 {
         World::random(seed).play();
     }
-}
-
-#[test]
-fn a_hundred_labels_have_equal_shares() {
-    for seed in 0..2 {
-        let mut rng = fobs_rng::Rng::new(seed);
-        let mut schedule = Schedule::new(Limits { total: 8, per_host: 64, per_source: 64 });
-        let (mut id, mut had) = (0, std::collections::BTreeMap::new());
-        for label in 0..100 {
-            // One hands in a hundred times what another does, and longer jobs.
-            for _ in 0..if label % 10 == 0 { 400 } else { 60 } {
-                id += 1;
-                add(&mut schedule, id, &Spec { label: label.to_string(), ..spec() }, 0);
-            }
-        }
-        let label_of =
-            |id: u64| if id <= 400 { 0 } else { (0..100).find(|label| id <= last_of(*label)).expect("one") };
-        let longest_ms = 300_000;
-        let mut ends = std::collections::BTreeMap::new();
-        let mut now = 0;
-        while now < 3 * HOUR_MS {
-            for action in schedule.tick(at(now)) {
-                let Action::Start(JobId(id)) = action else { panic!("seed {seed}: {action:?}") };
-                let took = if label_of(id) % 10 == 0 {
-                    rng.range(200_000, longest_ms)
-                } else {
-                    rng.range(20_000, 60_000)
-                };
-                ends.insert((now + took, id), took);
-            }
-            let Some(((end, id), took)) = ends.pop_first() else { break };
-            now = end;
-            *had.entry(label_of(id)).or_insert(0) += took;
-            schedule.ended(JobId(id), &code(0), at(now));
-        }
-        let least = had.values().min().copied().expect("some");
-        let most = had.values().max().copied().expect("some");
-        assert_eq!(had.len(), 100, "seed {seed}: every label had some");
-        // No label runs out of jobs in this time; two of the longest apart is one at each end of the queue.
-        assert!(most - least <= 3 * longest_ms, "seed {seed}: from {least} to {most} ms");
-    }
-}
-
-/// The last job of a label of the test above.
-fn last_of(label: u64) -> u64 {
-    (0..=label).map(|label| if label % 10 == 0 { 400 } else { 60 }).sum()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Store, StoreError};
-use crate::job::{Ending, JobId};
+use crate::job::{Ending, JobId, RatePoint};
 
 /// Most attempts of a job that are kept: of one that repeats, the newest.
 const ATTEMPTS_MAX: u64 = 200;
@@ -36,9 +36,16 @@ pub struct Attempt {
     pub ending: Option<Ending>,
     /// Bytes that it moved.
     pub bytes: u64,
+    /// Its rate over time.
+    #[serde(default)]
+    pub rates: Vec<RatePoint>,
+    /// What limited it, in a sentence.
+    #[serde(default)]
+    pub limit: Option<String>,
 }
 
-const COLUMNS: &str = "job, number, began_ms, ended_ms, mark, process, start_ticks, boot, ending, bytes";
+const COLUMNS: &str = "job, number, began_ms, ended_ms, mark, process, start_ticks, boot, ending, bytes, rates, \
+                       limited";
 
 impl Store {
     /// Keeps that an attempt begins, before its process does; returns it with its number.
@@ -70,6 +77,8 @@ impl Store {
             boot: None,
             ending: None,
             bytes: 0,
+            rates: Vec::new(),
+            limit: None,
         })
     }
 
@@ -80,9 +89,11 @@ impl Store {
     pub fn set_attempt(&mut self, attempt: &Attempt) -> Result<(), StoreError> {
         let ending = attempt.ending.as_ref().map(serde_json::to_string).transpose();
         let ending = ending.map_err(|error| StoreError::Other(error.to_string()))?;
+        let rates = serde_json::to_string(&attempt.rates);
+        let rates = rates.map_err(|error| StoreError::Other(error.to_string()))?;
         self.db.execute(
-            "UPDATE attempts SET ended_ms = ?3, process = ?4, start_ticks = ?5, boot = ?6, ending = ?7, bytes = ?8 \
-             WHERE job = ?1 AND number = ?2",
+            "UPDATE attempts SET ended_ms = ?3, process = ?4, start_ticks = ?5, boot = ?6, ending = ?7, bytes = ?8, \
+             rates = ?9, limited = ?10 WHERE job = ?1 AND number = ?2",
             params![
                 attempt.job.0,
                 attempt.number,
@@ -91,7 +102,9 @@ impl Store {
                 attempt.start_ticks,
                 attempt.boot,
                 ending,
-                attempt.bytes
+                attempt.bytes,
+                rates,
+                attempt.limit
             ],
         )?;
         Ok(())
@@ -120,6 +133,7 @@ impl Store {
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
     let ending: Option<String> = row.get(8)?;
+    let rates: Option<String> = row.get(10)?;
     Ok(Attempt {
         job: JobId(row.get(0)?),
         number: row.get(1)?,
@@ -131,5 +145,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         boot: row.get(7)?,
         ending: ending.and_then(|text| serde_json::from_str(&text).ok()),
         bytes: row.get(9)?,
+        rates: rates.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+        limit: row.get(11)?,
     })
 }

@@ -2,7 +2,10 @@
 
 use rusqlite::params;
 
-use super::{Store, StoreError};
+use super::{Record, Store, StoreError};
+
+/// Those that are over.
+const OVER: &str = "phase IN ('done', 'failed', 'cancelled')";
 
 /// Which jobs that are over are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +25,23 @@ impl Keep {
 }
 
 impl Store {
+    /// How many jobs are over and kept.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn over_count(&self) -> Result<usize, StoreError> {
+        let sql = format!("SELECT COUNT(*) FROM jobs WHERE {OVER}");
+        Ok(self.db.query_row(&sql, [], |row| row.get(0))?)
+    }
+
+    /// The jobs that were over last, the newest first, at most this number.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn over(&self, count: usize) -> Result<Vec<Record>, StoreError> {
+        self.jobs_where(&format!("{OVER} ORDER BY ended_ms DESC, id DESC LIMIT {count}"))
+    }
+
     /// Forgets jobs that are over, with their attempts, lines and keys, but for those that one that is not
     /// over waits for; returns how many.
     ///

@@ -219,9 +219,11 @@ impl Store {
     /// # Errors
     /// Where the file cannot be read.
     pub fn open_jobs(&self) -> Result<Vec<Record>, StoreError> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM jobs WHERE phase IN ('waiting', 'running', 'paused') ORDER BY id");
-        let mut query = self.db.prepare_cached(&sql)?;
+        self.jobs_where("phase IN ('waiting', 'running', 'paused') ORDER BY id")
+    }
+
+    pub(super) fn jobs_where(&self, which: &str) -> Result<Vec<Record>, StoreError> {
+        let mut query = self.db.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE {which}"))?;
         let rows = query.query_map([], |row| Ok(record(row)))?;
         rows.map(|row| row?).collect()
     }

@@ -59,6 +59,10 @@ CREATE TABLE tokens (
     revoked_ms INTEGER
 ) STRICT;
 ",
+    "
+ALTER TABLE attempts ADD COLUMN rates TEXT;
+ALTER TABLE attempts ADD COLUMN limited TEXT;
+",
 ];
 
 /// Brings a file to this release's tables, each step whole or not at all.

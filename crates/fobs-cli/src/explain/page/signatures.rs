@@ -4,7 +4,7 @@ use fobs::cause::{LossVerdict, LossWindow};
 use fobs::explain::{At, LossCause};
 use maud::{Markup, html};
 
-use super::{Colour, Size, at, key};
+use fobs_page::{Colour, Size, at, key};
 
 /// Cells of a column: parts of a window.
 const CELLS: usize = 24;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Colour, Size, at, key};
+use crate::{Colour, Size, at, key};
 
 /// Height of a chart and its margins, SVG units.
 const HEIGHT: f64 = 190.0;
@@ -17,8 +17,10 @@ const STEPS_Y: f64 = 4.0;
 
 /// What a chart's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub enum Unit {
+    /// Bits per second, shown in kbit/s, Mbit/s or Gbit/s.
     BitsPerSecond,
+    /// Milliseconds.
     Milliseconds,
     /// Values of 0 to 1, shown as percent.
     Share,
@@ -26,10 +28,13 @@ pub(super) enum Unit {
 
 /// A curve: seconds and value of each point.
 #[derive(Debug)]
-pub(super) struct Curve {
-    pub(super) name: &'static str,
-    pub(super) colour: Colour,
-    pub(super) points: Vec<(f64, f64)>,
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: &'static str,
+    /// Its colour.
+    pub colour: Colour,
+    /// Seconds and values, in order.
+    pub points: Vec<(f64, f64)>,
 }
 
 impl Curve {
@@ -41,12 +46,17 @@ impl Curve {
 
 /// Curves with one unit.
 #[derive(Debug)]
-pub(super) struct Chart {
-    pub(super) title: &'static str,
+pub struct Chart {
+    /// Its title.
+    pub title: &'static str,
     /// What it shows, and how to read it.
-    pub(super) legend: &'static str,
-    pub(super) unit: Unit,
-    pub(super) curves: Vec<Curve>,
+    pub legend: &'static str,
+    /// What the seconds of the points are, below the axis.
+    pub time: &'static str,
+    /// What the values are.
+    pub unit: Unit,
+    /// The curves.
+    pub curves: Vec<Curve>,
 }
 
 /// An axis from 0 to `top`, in its own unit.
@@ -96,7 +106,25 @@ impl Axis {
 
 impl Chart {
     /// The chart with its title and legend; nothing without a curve that can be seen.
-    pub(super) fn draw(&self) -> Markup {
+    pub fn draw(&self) -> Markup {
+        html! {
+            @if self.is_seen() {
+                section {
+                    h2 { (self.title) }
+                    p.legend { (self.legend) }
+                    (self.figure())
+                }
+            }
+        }
+    }
+
+    /// Whether there is a curve that can be seen.
+    pub fn is_seen(&self) -> bool {
+        self.curves.iter().any(Curve::is_seen)
+    }
+
+    /// The drawings with their keys alone, for a place that has a title; nothing where none can be seen.
+    pub fn figure(&self) -> Markup {
         let curves: Vec<&Curve> = self.curves.iter().filter(|curve| curve.is_seen()).collect();
         let points = || curves.iter().flat_map(|curve| &curve.points);
         let end = points().map(|point| point.0).fold(0.0, f64::max);
@@ -104,15 +132,11 @@ impl Chart {
         let values = Axis::of_values(self.unit, most);
         html! {
             @if !curves.is_empty() {
-                section {
-                    h2 { (self.title) }
-                    p.legend { (self.legend) }
-                    p.keys {
-                        @for curve in &curves { (key(curve.colour, curve.name)) }
-                        span.unit { (values.name) }
-                    }
-                    @for &size in Size::ALL { (self.plot(size, &curves, end, &values)) }
+                p.keys {
+                    @for curve in &curves { (key(curve.colour, curve.name)) }
+                    span.unit { (values.name) }
                 }
+                @for &size in Size::ALL { (self.plot(size, &curves, end, &values)) }
             }
         }
     }
@@ -138,7 +162,7 @@ impl Chart {
                     text x=(at(x(seconds))) y=(at(bottom + 17.0)) text-anchor="middle" { (label) }
                 }
                 text.name x=(at((LEFT + right) / 2.0)) y=(at(HEIGHT - 4.0)) text-anchor="middle" {
-                    "seconds since the sender's session began"
+                    (self.time)
                 }
                 @for curve in curves {
                     path class={ "curve " (curve.colour.class()) }
