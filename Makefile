@@ -44,6 +44,7 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	scripts/test-monitoring.sh
 	$(CARGO) build --release --locked -p fobs-cli -p fobs-c
 	scripts/test-globus.sh $(FOBS) $(TARGET)/release
+	scripts/test-postgres.sh $(FOBS)
 	scripts/test-python-long.sh
 	$(MAKE) power-cuts
 	$(MAKE) hostile
