@@ -1,4 +1,5 @@
-//! A pipe over ssh whose `ssh` dies: the programs at both ends live, and it goes on.
+//! A pipe over ssh whose `ssh` dies: the programs at both ends live, and it goes on. What an end keeps for
+//! that.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -67,4 +68,36 @@ fn without_a_window_a_pipe_ends_with_its_ssh() {
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(!ended.status.success() && said.contains("4 bytes had come from there"), "{said}");
     assert!(!at.exists(), "half of it is not all");
+}
+
+/// The most memory that a process had, in the words of proc(5), bytes.
+fn peak_in(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of status");
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kilobytes << 10
+}
+
+#[test]
+fn an_end_takes_no_more_than_its_window_and_some() {
+    let case = Case::new("an_end_takes_no_more_than_its_window_and_some");
+    let sshd = Sshd::start(&case);
+    // Beyond the window: what moves, the program itself, and threads.
+    let (window, beside) = (64 << 20, 100 << 20);
+    let options = ["-q", "--resume-window", "64MiB"];
+    // It rests while more comes than all queues hold, and its parent is the other end.
+    let command = "sleep 3; cat > /dev/null; cat /proc/$PPID/status";
+    let mut child = piping(&case, &sshd, &options, command).spawn().expect("fobs");
+    let mut into = child.stdin.take().unwrap();
+    let piece = vec![7; 1 << 20];
+    for _ in 0..500 {
+        into.write_all(&piece).unwrap();
+    }
+    let here = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    drop(into);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let there = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let peaks = [peak_in(&here), peak_in(&there)];
+    println!("{} MiB here, {} MiB there", peaks[0] >> 20, peaks[1] >> 20);
+    assert!(peaks.iter().all(|&peak| peak < window + beside), "{peaks:?}");
 }

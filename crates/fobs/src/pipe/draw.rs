@@ -479,7 +479,7 @@ mod tests {
         let (mut near, mut drawn, stop) = drawn();
         stop.enough();
         assert_eq!(drawn.wait().unwrap(), More::End);
-        let told = (0..100).map(|_| near.write_all(&[0; 1000])).find_map(Result::err);
+        let told = (0..100).map(|_| near.write_all(&[0; 1000])).find_map(io::Result::err);
         assert!(told.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe));
     }
 }
