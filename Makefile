@@ -44,6 +44,7 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	scripts/test-monitoring.sh
 	$(CARGO) build --release --locked -p fobs-cli -p fobs-c
 	scripts/test-globus.sh $(FOBS) $(TARGET)/release
+	scripts/test-postgres.sh $(FOBS)
 	scripts/test-python-long.sh
 	$(MAKE) power-cuts
 	$(MAKE) hostile
@@ -133,6 +134,10 @@ install-c: ## install the C library, its header and its pkg-config file under PR
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n '/workspace.package/,/version/s/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
 		bindings/c/fobs.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/fobs.pc
+
+.PHONY: globus-deb
+globus-deb: ## build a Debian package of the Globus XIO driver for this architecture, in target/dist (docs/globus.md)
+	CARGO=$(CARGO) scripts/deb-globus.sh
 
 .PHONY: bench-python
 bench-python: build lab ## measure a session beside the command, and users of fsspec beside SFTP, over an emulated path (root; after make test)

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::secure::make_private_parent;
 use fobs_sys::confine::{Errand, outside};
 use fobs_sys::named;
+use rustix::process::geteuid;
 
 /// Older entries are ignored: networks and hosts change within that time.
 pub const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -31,6 +33,26 @@ pub(crate) fn data_directory() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".local/share")));
     base.map(|base| base.join("fobs"))
+}
+
+/// The directory of this user's sockets: below the user's runtime directory, or where there is none, one of
+/// our own in `/tmp`.
+pub fn sockets() -> PathBuf {
+    let user = geteuid().as_raw();
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let usual = || Some(PathBuf::from(format!("/run/user/{user}"))).filter(|path| path.is_dir());
+    match given.or_else(usual) {
+        Some(base) => base.join("fobs"),
+        None => PathBuf::from(format!("/tmp/fobs-{user}")),
+    }
+}
+
+/// Makes it, for its user alone. One that another user has made is not used.
+pub fn make_private(directory: &Path) -> Option<()> {
+    // It may be there.
+    let _ = fs::DirBuilder::new().mode(0o700).create(directory);
+    let found = fs::symlink_metadata(directory).ok()?;
+    (found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0).then_some(())
 }
 
 /// Replaces a file atomically. Of two transfers that end at the same time, the last one's content stays.

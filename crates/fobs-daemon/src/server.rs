@@ -19,6 +19,7 @@ use super::{descriptors, memory};
 use fobs::examine::walls_here;
 use fobs::pipe::join::Meeting;
 use fobs::pipe::program::Launcher;
+use fobs::pipe::returns::Returns;
 use fobs::restrict::open_root;
 use fobs_channel::control::tls::HANDSHAKE_WAIT;
 use fobs_channel::secure::authorized_keys::AuthorizedKeys;
@@ -85,6 +86,8 @@ pub(super) struct Daemon {
     pub(super) launcher: Launcher,
     /// Where pipes meet by name.
     pub(super) meeting: Meeting,
+    /// Where clients come back to their pipes.
+    pub(super) returns: Returns,
 }
 
 /// A server that listens, and serves once [`run`](Server::run). Any number of them may run in one process.
@@ -294,6 +297,7 @@ impl Server {
             // Before the walls: a command runs outside of them.
             launcher: Launcher::start()?,
             meeting: Meeting::default(),
+            returns: Returns::default(),
             stop: stop.clone(),
             handle: self.handle,
         });
@@ -304,13 +308,15 @@ impl Server {
         let accepting = || accept_all(&daemon, listeners, cancel);
         let accepted =
             confine::serving("fobs-listen", accepting).map_err(Error::internal).and_then(|accepted| accepted);
+        // Nobody is let in any more.
+        daemon.returns.close();
         if accepted.is_ok() && !cancel.is_cancelled() {
             daemon.drain();
         }
         daemon.admission.close();
         daemon.stop.cancel();
         let end = Instant::now() + LEAVE_WAIT;
-        while !daemon.threads.are_free() && Instant::now() < end {
+        while !(daemon.threads.are_free() && daemon.returns.is_empty()) && Instant::now() < end {
             daemon.handle.turn();
             std::thread::sleep(LOOK_EVERY / 4);
         }
@@ -356,6 +362,7 @@ impl Daemon {
     /// What the serving thread does again and again.
     fn turn(&self) {
         self.handle.turn();
+        self.returns.expire(Instant::now());
         self.tally.due(Instant::now()).iter().for_each(|counted| self.log.counted(counted));
     }
 

@@ -13,6 +13,7 @@ use super::streams::First;
 use super::who::{Person, Visit};
 use fobs::pipe::join::Meeting;
 use fobs::pipe::program::Launcher;
+use fobs::pipe::returns::Returns;
 use fobs::restrict::beneath;
 use fobs::server::{
     Answered, Fetch, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work,
@@ -209,6 +210,10 @@ impl Host for Desk<'_> {
 
     fn meeting(&self) -> Option<Meeting> {
         Some(self.daemon.meeting.clone())
+    }
+
+    fn returns(&self) -> Option<Returns> {
+        Some(self.daemon.returns.clone())
     }
 
     fn key(&self) -> Option<PublicKey> {

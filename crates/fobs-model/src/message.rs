@@ -19,7 +19,7 @@ use crate::steer::Wanted;
 pub use features::*;
 pub use files::{FileRequest, WireEntry};
 pub use open::{Accept, ByteRange, HostPort, Open, Resuming, Reuse, Sending};
-pub use pipe::{PipeEnd, PipeNews, PipeRequest};
+pub use pipe::{PipeEnd, PipeKeep, PipeNews, PipeOpen, PipeRequest, PipeResume, PipeTicket};
 use serde::{Deserialize, Serialize};
 
 pub use crate::bytes::{Bytes, SecretBytes, SecretText};
@@ -211,7 +211,7 @@ pub enum Message {
     /// Sender: its figures, after the completion signal.
     Finished(Finished),
     /// Client, in place of its request: a pipe between two programs (protocol 2.18).
-    Pipe(PipeRequest),
+    Pipe(PipeOpen),
     /// Either side of a pipe: what happened at its end.
     PipeNews(PipeNews),
     /// Either side, on a channel that is kept: its last message of this transfer (protocol 2.8).

@@ -232,6 +232,9 @@ pub struct TransferOptions {
     pub burst: Option<u32>,
     /// `--memory`: what this side of the transfer may hold, bytes, within [`MEMORY_RANGE`].
     pub memory: u64,
+    /// `--resume-window`: bytes of a pipe that are kept until the other end has confirmed them, so that it
+    /// outlives a connection that breaks; at most [`RESUME_WINDOW_MAX`], and 0 for none.
+    pub resume_window: u64,
     /// `--packet-size`: data bytes per packet, within [`PACKET_SIZE_RANGE`]; `None` probes the path.
     pub packet_size: Option<u16>,
     /// `--transport`: what carries the data.
@@ -286,6 +289,7 @@ impl Default for TransferOptions {
             ack_every: None,
             burst: None,
             memory: MEMORY_DEFAULT,
+            resume_window: RESUME_WINDOW_DEFAULT,
             packet_size: None,
             transport: Transport::Auto,
             tcp: TcpTuning::default(),
@@ -311,6 +315,10 @@ pub const DEFAULT_UDP_PORTS: (u16, u16) = (45601, 45664);
 /// Shortest and longest [`TransferOptions::timeout`]: below, a short outage ends a transfer; a week is longer
 /// than a person waits.
 pub const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(7 * 24 * 3600));
+/// [`TransferOptions::resume_window`] by default, bytes: what is in flight at 10 Gbit/s and 200 ms.
+pub const RESUME_WINDOW_DEFAULT: u64 = 256 << 20;
+/// Largest [`TransferOptions::resume_window`], bytes: what [`MEMORY_RANGE`] allows.
+pub const RESUME_WINDOW_MAX: u64 = MEMORY_RANGE.1;
 /// Smallest and largest [`TcpTuning::buffer`], bytes: a window of a few packets, and what `tcp_mem` bears.
 pub const TCP_BUFFER_RANGE: (u32, u32) = (4 << 10, 1 << 30);
 /// Smallest and largest [`TransferOptions::packet_size`], data bytes. Below, headers outweigh data; the upper

@@ -109,7 +109,7 @@ pub use fobs_channel::control::ssh::{FarRequest, copy_between};
 pub use fobs_channel::keygen::{KeygenOutcome, comment_here, keygen, show_key};
 pub use fobs_channel::program::program_hash;
 pub use fobs_channel::secure::authorized_keys::key_options;
-pub use fobs_channel::state::directory as state_directory;
+pub use fobs_channel::state::{directory as state_directory, make_private, sockets as sockets_directory};
 pub use fobs_engine::Steering;
 pub use fobs_explain as explain;
 pub use fobs_explain::{Explanation, Recorder};

@@ -44,6 +44,7 @@ class Options(TypedDict, total=False):
     burst: int | None
     packet_size: int | None
     memory: int | str | None
+    resume_window: int | str | None
     transport: str | None
     udp_ports: str | tuple[int, int] | None
     address_family: str | int | None
@@ -176,7 +177,7 @@ def _texts(name: str, value: Any) -> list[str]:
         return ["true" if value else "false"]
     if name == "rate":
         return [_rate(name, value)]
-    if name == "memory":
+    if name in ("memory", "resume_window"):
         return [str(_amount(name, value, bits=False))]
     if name == "timeout":
         return [str(seconds(name, value))]

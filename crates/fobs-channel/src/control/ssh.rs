@@ -369,15 +369,15 @@ pub fn server_channel() -> Result<ControlChannel> {
         let message = format!("cannot use standard input and output as the control channel: {error}");
         Error::new(ErrorKind::Socket, message)
     })?;
-    let client = client_address();
+    Ok(channel_over(input, output, client_address()))
+}
+
+/// The same over streams that another login of the user has, whose client is there.
+pub fn channel_over(input: File, output: File, client: Option<IpAddr>) -> ControlChannel {
     let description =
         client.map_or_else(|| "the client via ssh".to_owned(), |client| format!("{client} via ssh"));
-    Ok(ControlChannel::over(
-        input,
-        output,
-        Carrier::Ssh,
-        Peer { description, address: None, zone: 0, key: None },
-    ))
+    let peer = Peer { description, address: None, zone: 0, key: None };
+    ControlChannel::over(input, output, Carrier::Ssh, peer)
 }
 
 /// The address from which the client made its connection to sshd.
@@ -386,7 +386,7 @@ pub fn client_address() -> Option<IpAddr> {
 }
 
 /// The first word of sshd's `SSH_CONNECTION`.
-fn address_of(connection: Option<&str>) -> Option<IpAddr> {
+pub fn address_of(connection: Option<&str>) -> Option<IpAddr> {
     let word = connection?.split(' ').next()?;
     // A link-local address is followed by its interface.
     let address = word.split('%').next()?.parse::<IpAddr>().ok()?;

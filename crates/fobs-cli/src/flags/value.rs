@@ -68,7 +68,8 @@ pub fn read<T: Default + 'static>(
             reading(format!("{rate}bit"), Arc::new(move |it| set(it, rate)))
         }
         Takes::Size(sizes, set) => {
-            let size = parse_size(text)?;
+            // Where nothing is a size, it has no unit.
+            let size = if sizes.least == 0 && text == "0" { 0 } else { parse_size(text)? };
             if !(sizes.least..=sizes.most).contains(&size) {
                 return Err(unitless_size(text, size, sizes) + sizes.wrong);
             }

@@ -18,9 +18,9 @@ pub use snapshot::Snapshot;
 pub use snapshot::Stage;
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use fobs::{make_private, sockets_directory};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -51,21 +51,9 @@ pub enum Answer {
     Refused(String),
 }
 
-/// The directory of this user's sockets: below the user's runtime directory, or where there is none, one of
-/// our own in `/tmp`.
-fn own_directory() -> PathBuf {
-    let user = geteuid().as_raw();
-    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let usual = || Some(PathBuf::from(format!("/run/user/{user}"))).filter(|path| path.is_dir());
-    match given.or_else(usual) {
-        Some(base) => base.join("fobs"),
-        None => PathBuf::from(format!("/tmp/fobs-{user}")),
-    }
-}
-
 /// The directories of all users whose copies this one may see: root those of all.
 fn directories() -> Vec<PathBuf> {
-    let mut found = vec![own_directory()];
+    let mut found = vec![sockets_directory()];
     if geteuid().is_root() {
         let named = |base: &str, fits: fn(&Path) -> Option<PathBuf>| {
             let entries = fs::read_dir(base).into_iter().flatten().flatten();
@@ -84,13 +72,6 @@ fn directories() -> Vec<PathBuf> {
 
 /// The same directory for other sockets of this user, made if need be.
 pub fn private_directory() -> Option<PathBuf> {
-    let directory = own_directory();
-    make_directory(&directory).map(|()| directory)
-}
-
-/// Makes the directory, for its user alone. One that another user has made is not used.
-fn make_directory(directory: &Path) -> Option<()> {
-    let _ = fs::DirBuilder::new().mode(0o700).create(directory);
-    let found = fs::symlink_metadata(directory).ok()?;
-    (found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0).then_some(())
+    let directory = sockets_directory();
+    make_private(&directory).map(|()| directory)
 }

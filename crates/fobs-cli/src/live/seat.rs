@@ -9,7 +9,9 @@ use std::{fs, thread};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
-use super::{Answer, Ask, LINE_BYTES_MAX, SUFFIX, make_directory, own_directory};
+use fobs::{make_private, sockets_directory};
+
+use super::{Answer, Ask, LINE_BYTES_MAX, SUFFIX};
 
 /// How long a user may take over a question or an answer: both are one line.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,11 +27,11 @@ impl Seat {
     /// Opens this process's socket, on which `answer` answers. `None` where there is no place for one: the
     /// copy goes on without.
     pub fn take(answer: impl Fn(Ask) -> Answer + Send + 'static) -> Option<Seat> {
-        Seat::take_in(&own_directory(), answer)
+        Seat::take_in(&sockets_directory(), answer)
     }
 
     fn take_in(directory: &Path, answer: impl Fn(Ask) -> Answer + Send + 'static) -> Option<Seat> {
-        make_directory(directory)?;
+        make_private(directory)?;
         let path = directory.join(format!("{}{SUFFIX}", std::process::id()));
         // Of a process that had this number before.
         let _ = fs::remove_file(&path);

@@ -47,6 +47,7 @@ mod options;
 mod outages;
 mod packaging;
 mod pipe;
+mod pipe_again;
 mod pipe_names;
 mod privileges;
 mod refusals;

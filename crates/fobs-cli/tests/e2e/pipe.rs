@@ -219,7 +219,8 @@ fn an_interrupted_pipe_ends_its_command_before_the_input_does() {
     for (signal, code) in [(Signal::INT, Some(20)), (Signal::TERM, Some(20)), (Signal::KILL, None)] {
         let at = case.path(signal.as_raw().to_string());
         fs::create_dir(&at).unwrap();
-        let mut command = piping(&case, &sshd, &["-q"], &noting(&at));
+        // One that was killed is waited for so long.
+        let mut command = piping(&case, &sshd, &["-q", "--timeout", "5"], &noting(&at));
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("fobs");
         child.stdin.as_mut().unwrap().write_all(&[7; 100_000]).unwrap();
         let got = || fs::metadata(at.join("got")).map_or(0, |it| it.len());
@@ -371,7 +372,9 @@ fn random_ends_of_a_pipe_lose_nothing_in_silence() {
         let len = 1 + random.below(6_000_000) as usize;
         let whole = random.bytes(len);
         let transport = ["udp", "tcp", "ssh", "auto"][random.below(4) as usize];
-        let mut command = piping(&case, &sshd, &["-q", "--transport", transport], &both_ways(&at));
+        // A client that was killed is waited for so long.
+        let options = ["-q", "--timeout", "5", "--transport", transport];
+        let mut command = piping(&case, &sshd, &options, &both_ways(&at));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("fobs");
         let into = child.stdin.take().unwrap();

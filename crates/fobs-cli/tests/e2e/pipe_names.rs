@@ -82,7 +82,9 @@ fn a_command_of_a_key_tells_its_end_and_ends_with_its_pipe() {
     let done = case.run_with_input(&mut served.pipe(&case, 0, &[&url]), b"all".to_vec()).expect_code(9);
     assert!(done.stderr == "said\n" && fs::read(at.join("got")).unwrap() == b"all", "{}", done.stderr);
     fs::remove_file(at.join("ended")).unwrap();
-    let mut child = served.pipe(&case, 0, &[&url]).stdin(Stdio::piped()).spawn().expect("fobs");
+    // A client that was killed is waited for so long.
+    let words = ["--timeout", "3", &url];
+    let mut child = served.pipe(&case, 0, &words).stdin(Stdio::piped()).spawn().expect("fobs");
     child.stdin.as_mut().unwrap().write_all(&[1; 70_000]).unwrap();
     let got = || fs::metadata(at.join("got")).map_or(0, |it| it.len());
     case.wait_for("the command has what was sent", || got() == 70_000);
@@ -132,7 +134,8 @@ fn an_end_that_fails_is_told_to_the_other_one() {
     let log = || served.daemon.log();
     case.wait_for("the listener listens", || log().contains("listens as 'db'"));
     std::thread::sleep(std::time::Duration::from_millis(300));
-    let mut caller = served.pipe(&case, 0, &[&url]).stdin(Stdio::piped()).spawn().expect("fobs");
+    let words = ["--timeout", "3", &url];
+    let mut caller = served.pipe(&case, 0, &words).stdin(Stdio::piped()).spawn().expect("fobs");
     caller.stdin.as_mut().unwrap().write_all(&[3; 200_000]).unwrap();
     case.wait_for("the first bytes are there", || listener.stdout_len() == 200_000);
     rustix::process::kill_process(rustix::process::Pid::from_child(&caller), Signal::KILL).unwrap();

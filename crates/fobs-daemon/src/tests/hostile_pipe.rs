@@ -53,7 +53,7 @@ fn joined(served: &Served) -> (ControlChannel, Vec<ControlChannel>) {
     channel.set_read_deadline(Some(Instant::now() + PATIENCE));
     loop {
         match channel.reader.recv().unwrap() {
-            Some(Message::PipeNews(PipeNews::Joined)) => return (channel, branches),
+            Some(Message::PipeNews(PipeNews::Joined { .. })) => return (channel, branches),
             Some(_) => {}
             None => panic!("the server hung up"),
         }

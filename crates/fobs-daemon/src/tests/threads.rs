@@ -39,7 +39,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("fobs/src/object/memory.rs", "beside a session of the library's user, for its memory"),
     ("fobs/src/stream/mod.rs", "ends a stream of the library's user"),
     ("fobs/src/pipe/program.rs", "starts the commands of pipes, which have no walls"),
-    ("fobs/src/client/pipe.rs", "at the client"),
+    ("fobs/src/client/pipe/line.rs", "at the client"),
     ("fobs/src/client/dial.rs", "asks ssh for a host's address, at the client"),
     ("fobs-channel/src/control/ssh.rs", "reads what ssh prints, at the client"),
     ("fobs-channel/src/control/ssh/patience.rs", "looks at ssh, at the client"),

@@ -45,6 +45,8 @@ pub enum Keeps {
     Clearances,
     /// Answers about files by name.
     Answers,
+    /// What a pipe keeps for another connection; it counts for the process only.
+    Window,
     /// Chunks in transit; they count for the process only.
     Chunks,
     /// A session by itself: threads, sockets, buffers; likewise.
@@ -74,6 +76,7 @@ impl Keeps {
             Keeps::Linkable => ("the names that hard links may lead to", part),
             Keeps::Clearances => ("the entries that have not come", part),
             Keeps::Answers => ("the answers", "ask for a part"),
+            Keeps::Window => ("the windows of pipes", "try again later, or give a smaller --resume-window"),
             Keeps::Chunks => ("the data in transit", "try again later, or allow fewer sessions at once"),
             Keeps::Session => {
                 ("the sessions and what they keep", "try again later, or allow fewer sessions at once")

@@ -1,5 +1,7 @@
 //! Pipes between programs, as messages (protocol 2.18).
 
+use super::wire;
+use crate::bytes::SecretText;
 use crate::message::Bytes;
 use crate::text::printable;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,58 @@ pub const COMMAND_BYTES_MAX: usize = 100_000;
 pub const ERRORS_BYTES_MAX: usize = 32 << 10;
 /// Characters of a command in a log.
 const SHOWN_MAX: usize = 200;
+
+/// A client's request for a pipe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeOpen {
+    /// What it asks to have at the other end.
+    #[serde(flatten)]
+    pub request: PipeRequest,
+    /// How the pipe is to outlive its connection, if at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<PipeKeep>,
+}
+
+impl From<PipeRequest> for PipeOpen {
+    fn from(request: PipeRequest) -> PipeOpen {
+        PipeOpen { request, keep: None }
+    }
+}
+
+/// How a pipe is to outlive its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeKeep {
+    /// Bytes that an end keeps at most until the other one has confirmed them.
+    pub window: u64,
+    /// How long the server is to wait for the client to come back, milliseconds.
+    pub wait_ms: u64,
+}
+
+/// A client's return to its pipe over a new connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeResume {
+    /// The pipe.
+    pub pipe: String,
+    /// The number of this return: each is used once, and later ones are larger.
+    pub turn: u32,
+    /// What only the client of this pipe can know of this turn.
+    pub proof: SecretText,
+    /// Bytes of the other end that this one has.
+    pub have: u64,
+    /// Bytes of a command's standard error that it has.
+    pub errors: u64,
+}
+
+/// What a client may return with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipeTicket {
+    /// The pipe.
+    pub pipe: String,
+    /// What the proofs of its returns are made of.
+    pub secret: SecretText,
+    /// Bytes that the server keeps at most until the client has confirmed them.
+    pub window: u64,
+}
 
 /// What a client asks to have at the other end of its pipe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +88,8 @@ pub enum PipeRequest {
         /// How long to wait for that, milliseconds.
         wait_ms: u64,
     },
+    /// What this client had there before its connection broke.
+    Resume(PipeResume),
     /// Something of a newer version, which is refused.
     #[serde(other)]
     Unknown,
@@ -55,6 +111,7 @@ impl PipeRequest {
             PipeRequest::Listen { name, .. } => {
                 format!("pipe that listens as '{}'", printable(name, SHOWN_MAX))
             }
+            PipeRequest::Resume(_) => "pipe that goes on over a new connection".to_owned(),
             PipeRequest::Unknown => "pipe of a kind that is not known here".to_owned(),
         }
     }
@@ -65,7 +122,24 @@ impl PipeRequest {
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum PipeNews {
     /// Server: the other end is there.
-    Joined,
+    Joined {
+        /// For a client that may come back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ticket: Option<PipeTicket>,
+        /// Bytes of the client that its program was given before, if it came back.
+        #[serde(default, skip_serializing_if = "wire::is_default")]
+        have: u64,
+    },
+    /// Of a pipe that outlives its connection, several times a minute: what has arrived for good.
+    Has {
+        /// Bytes that the program at this end was given.
+        bytes: u64,
+        /// Client: bytes of the command's standard error that were passed on.
+        #[serde(default, skip_serializing_if = "wire::is_default")]
+        errors: u64,
+    },
+    /// Client of a pipe that outlives its connection, last: it has read how that ended.
+    Read,
     /// Server: this came on the standard error of the command.
     Errors {
         /// At most [`ERRORS_BYTES_MAX`].

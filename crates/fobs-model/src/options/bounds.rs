@@ -2,8 +2,8 @@
 
 use super::sync::{BASES_MAX, Enter, SyncOptions};
 use super::{
-    Follow, IdMapping, MEMORY_RANGE, MinRate, PACKET_SIZE_RANGE, STREAMS_MAX, TCP_BUFFER_RANGE,
-    TIMEOUT_RANGE, TransferOptions, Transport,
+    Follow, IdMapping, MEMORY_RANGE, MinRate, PACKET_SIZE_RANGE, RESUME_WINDOW_MAX, STREAMS_MAX,
+    TCP_BUFFER_RANGE, TIMEOUT_RANGE, TransferOptions, Transport,
 };
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Display;
@@ -50,6 +50,7 @@ impl TransferOptions {
         within("timeout", self.timeout.as_secs(), shortest.as_secs()..=longest.as_secs(), "seconds")?;
         let (least, most) = MEMORY_RANGE;
         within("memory", self.memory, least..=most, "bytes")?;
+        within("resume-window", self.resume_window, 0..=RESUME_WINDOW_MAX, "bytes")?;
         packet_size(self.packet_size)?;
         udp_ports(self.udp_ports)?;
         tcp_buffer(self.tcp.buffer)?;
@@ -170,10 +171,11 @@ mod tests {
             |bits_per_second, seconds| Some(MinRate { bits_per_second, over: Duration::from_secs(seconds) });
         let sync = |sync: SyncOptions| Some(Arc::new(sync));
         type Change<'a> = &'a dyn Fn(&mut TransferOptions);
-        let bad: [(&str, Change<'_>); 16] = [
+        let bad: [(&str, Change<'_>); 17] = [
             ("timeout", &|it| it.timeout = Duration::ZERO),
             ("timeout", &|it| it.timeout = Duration::MAX),
             ("memory", &|it| it.memory = 1),
+            ("resume-window", &|it| it.resume_window = u64::MAX),
             ("packet-size", &|it| it.packet_size = Some(511)),
             ("packet-size", &|it| it.packet_size = Some(u16::MAX)),
             ("UDP ports", &|it| it.udp_ports = Some((9, 8))),

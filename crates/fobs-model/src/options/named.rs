@@ -143,6 +143,7 @@ mod tests {
             ("ssh_option", "Compression=no"),
             ("ssh_program", "/bin/ssh"),
             ("memory", "134217728"),
+            ("resume_window", "0"),
         ];
         let given: Vec<_> = switches.map(|(name, _)| (name, "true")).chain(valued).collect();
         for (name, value) in &given {
@@ -223,6 +224,7 @@ mod tests {
             ack_every: _,
             burst: _,
             memory: _,
+            resume_window: _,
             packet_size: _,
             transport: _,
             udp_ports: _,

@@ -377,6 +377,8 @@ impl<'r> Needs<'r> {
             PipeRequest::Command { line: _ } => Action::RunCommand,
             PipeRequest::Name { name: _ } if has_command => Action::RunCommand,
             PipeRequest::Name { name: _ } | PipeRequest::Listen { name: _, wait_ms: _ } => Action::JoinPipes,
+            // What it goes on with is judged in its place.
+            PipeRequest::Resume(_) => return Needs::default(),
             // It is refused as such.
             PipeRequest::Unknown => return Needs::default(),
         };

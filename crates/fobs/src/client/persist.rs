@@ -90,7 +90,7 @@ pub(super) fn rest(wait: Duration, cancel: &CancelToken) -> Result<()> {
 }
 
 /// Whether the error is one of the way to the other host, or of that host's restart.
-fn is_of_the_connection(error: &Error, cancel: &CancelToken) -> bool {
+pub(super) fn is_of_the_connection(error: &Error, cancel: &CancelToken) -> bool {
     match error.kind {
         ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Ssh | ErrorKind::Socket => {
             !cancel.is_cancelled()

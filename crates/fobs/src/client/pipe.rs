@@ -1,41 +1,33 @@
 //! The calling side of a pipe (protocol 2.18): two objects beside each other over one connection.
 
-use std::fs::File;
-use std::io::Write;
+mod again;
+mod line;
+mod near;
+
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, Builder, Scope};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::hearing::{Awaited, Hearing};
-use super::persist::Course;
 use super::request::out_of_turn;
-use super::resume::transfer_id;
-use super::{Client, Known, blame, hang_up, sender_options};
-use crate::pipe::draw::{AtEnd, Drawn};
-use crate::pipe::hearken::{
-    Bell, Happening, Happenings, Objects, Part, Told, closed_early, hearken, next_of, said,
-};
-use crate::pipe::pour::Valve;
-use crate::pipe::{BRANCHES, Stop, branched};
-use fobs_channel::control::{ControlChannel, ControlWriter};
+use super::{Client, Known, blame, sender_options};
+use crate::pipe::draw::AtEnd;
+use crate::pipe::hearken::{Cut, closed_early};
+use crate::pipe::{BRANCHES, branched};
+use again::ReturnTo;
+use fobs_channel::control::ControlChannel;
 use fobs_engine::{Steering, refused, tell_abort};
-use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::event::{EventSink, Summary};
 use fobs_model::message::pipe::COMMAND_BYTES_MAX;
-use fobs_model::message::{Message, PIPE, PipeEnd, PipeNews, PipeRequest};
+use fobs_model::message::{Message, PIPE, PipeEnd, PipeKeep, PipeNews, PipeOpen, PipeRequest, PipeTicket};
 use fobs_model::options::{Remote, TransferOptions};
-use fobs_model::text::printable;
-use fobs_store::{Sink, Source};
+use line::Line;
+use near::Near;
 
-/// How long both objects may take to end once the pipe has failed: the engine's own time for it.
-const CLEAN_UP_WAIT: Duration = Duration::from_secs(12);
 /// What a server may take to say that nobody has come to a client that listens.
 const JOIN_GRACE: Duration = Duration::from_secs(10);
-/// Characters of a notice of the other side.
-const NOTICE_CHARS_MAX: usize = 300;
 
 /// This side's ends of a pipe.
 pub struct PipeEnds {
@@ -53,7 +45,7 @@ pub(crate) struct NearEnds {
     /// Says whether the end of its input is one of its bytes.
     pub(crate) at_end: AtEnd,
     /// Is told once of each.
-    pub(crate) on: Box<dyn Fn(Turned) + Send>,
+    pub(crate) on: Box<dyn Fn(Turned) + Send + Sync>,
 }
 
 /// What has become of a direction of a pipe, before its descriptor shows it.
@@ -81,6 +73,13 @@ pub struct Piped {
     pub sent: Summary,
     /// The figures of what came.
     pub received: Summary,
+}
+
+/// What a server says of the other end that is there.
+struct Joined {
+    ticket: Option<PipeTicket>,
+    /// Bytes that it had of this client.
+    have: u64,
 }
 
 /// How a pipe is made.
@@ -119,62 +118,33 @@ pub(crate) fn run(
     manner: PipeManner<'_>,
 ) -> Result<Piped> {
     check(&request, manner.options)?;
-    let PipeManner { options, sending, receiving, steering: [steer_up, steer_down], cancel } = manner;
+    let PipeManner { options, sending, cancel, .. } = manner;
+    let began = Instant::now();
     let mut client = Client::call(remote, options, sending.clone(), cancel)?;
-    let joined = client.join(request);
-    let branches = joined.map_err(|error| cancel.explain(blame(error, client.ssh.as_ref(), cancel)))?;
+    let joined = client.join(PipeOpen { request, keep: keep_of(options) });
+    let (branches, joined) =
+        joined.map_err(|error| cancel.explain(blame(error, client.ssh.as_ref(), cancel)))?;
     let ends = ends().inspect_err(|error| tell_abort(&client.channel.writer, error))?;
-    let [outward, inward, beside] = branches;
-    let flows = CancelToken::new();
-    let up = client.beside(outward, sending, &flows);
-    let down = client.beside(inward, receiving, &flows);
-    let Client { channel, ssh, .. } = client;
-    let writer = channel.writer;
-    // The connection endures what the objects do.
-    writer.set_timeout(options.timeout);
-    let (bell, row) = Happenings::new();
-    hearken(channel.reader, channel.peer.description, bell.clone())?;
-    let NearEnds { ends: PipeEnds { input, output, errors }, at_end, on } = ends;
-    let (draw, pour) = (Stop::new()?, Stop::new()?);
-    let drawn = Drawn::new(input, draw.clone(), at_end);
-    let unread = bell.clone();
-    // Once; where the row is full there is one that reads it.
-    let on_unread = Box::new(move || drop(unread.try_send(Happening::Unread)));
-    let valve = Valve::new(output, pour.clone(), on_unread);
-    pass_errors(beside, errors.map(File::from), bell.clone())?;
-    let end = Watch {
-        writer: writer.clone(),
-        events: sending,
-        valve: valve.clone(),
-        on,
-        draw,
-        pour,
-        flows: flows.clone(),
-    };
-    let (sent, received) = (Figures::default(), Figures::default());
-    let ended = thread::scope(|scope| {
-        let (compress, there) = (options.compress, Remote { path: STREAM.to_vec(), ..remote.clone() });
-        let figures = &sent;
-        spawn(scope, (bell.clone(), Happening::Sent), move || {
-            let source = Source::from_pipe(Box::new(drawn), compress, MemoryBudget::default())?;
-            figures.keep(up.push(source, Vec::new(), &there, &mut course_of(steer_up))?.0)
-        })?;
-        let figures = &received;
-        spawn(scope, (bell.clone(), Happening::Received), move || {
-            let sink = Sink::to_pipe(valve.writer(), MemoryBudget::default());
-            figures.keep(down.pull(vec![STREAM.to_vec()], sink, &mut course_of(steer_down))?.0)
-        })?;
-        let mut objects = Objects::begin();
-        let ended = end.watch((&row, &mut objects), cancel);
-        ended.map_err(|error| end.give_up(blame(error, ssh.as_ref(), cancel), &row, objects))
-    });
-    let ended = ended.inspect_err(|error| tell_abort(&writer, error));
-    hang_up(&writer, ssh);
-    Ok(Piped { end: ended?, sent: sent.take(), received: received.take() })
+    let mut return_to = joined.ticket.and_then(ReturnTo::of);
+    let near = Near::new(ends, options, return_to.as_ref().map(|it| it.window));
+    let mut line = Line { client, branches, begin: 0 };
+    loop {
+        let error = match line.run(&near, remote, manner) {
+            Ok(end) => return Ok(near.piped(end, began)),
+            Err(Cut::Failed(error)) => return Err(near.given_up(error)),
+            Err(Cut::Broken(error)) => error,
+        };
+        let Some(return_to) = &mut return_to else { return Err(near.given_up(error)) };
+        let again = return_to.over_another(&near, error, remote, manner);
+        line = again.map_err(|error| near.given_up(cancel.explain(error)))?;
+    }
 }
 
-/// The path of an object of a pipe in its request, which has none.
-const STREAM: &[u8] = b"-";
+/// What a server is asked to do for this pipe where a connection breaks.
+fn keep_of(options: &TransferOptions) -> Option<PipeKeep> {
+    let wait_ms = u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX);
+    (options.resume_window > 0).then_some(PipeKeep { window: options.resume_window, wait_ms })
+}
 
 /// Refuses what is not possible before any connection is made.
 fn check(request: &PipeRequest, options: &TransferOptions) -> Result<()> {
@@ -192,27 +162,27 @@ fn check(request: &PipeRequest, options: &TransferOptions) -> Result<()> {
 
 impl<'a> Client<'a> {
     /// Asks for the other end, and waits until it is there.
-    fn join(&mut self, request: PipeRequest) -> Result<[ControlChannel; BRANCHES as usize]> {
+    fn join(&mut self, open: PipeOpen) -> Result<([ControlChannel; BRANCHES as usize], Joined)> {
         let peer = self.channel.peer.description.clone();
         if !self.hello.has(PIPE) {
             let why = "has an older fobs, which knows no pipes; install the same version there";
             return Err(Error::new(ErrorKind::Protocol, format!("{peer} {why}")));
         }
         let branches = branched(&mut self.channel)?;
-        let grace = match request {
+        let grace = match open.request {
             PipeRequest::Listen { .. } => JOIN_GRACE,
             _ => Duration::ZERO,
         };
         let mut hearing = Hearing::of(Awaited::Pipe, &mut self.channel, self.options.timeout + grace);
-        let sent = hearing.channel.writer.send(&Message::Pipe(request));
+        let sent = hearing.channel.writer.send(&Message::Pipe(open));
         let heard = hearing.next_told(self.events.as_ref());
         drop(hearing);
         // A server that refuses this client may close the channel before it is asked.
         match (heard, sent) {
-            (Ok(Some(Message::PipeNews(PipeNews::Joined))), Ok(())) => {
+            (Ok(Some(Message::PipeNews(PipeNews::Joined { ticket, have }))), Ok(())) => {
                 self.hook = None;
                 self.cancel.check()?;
-                Ok(branches)
+                Ok((branches, Joined { ticket, have }))
             }
             (Ok(Some(other)), sent) => {
                 Err(refused(&peer, &other).or(sent.err()).unwrap_or_else(|| out_of_turn(&peer)))
@@ -234,129 +204,5 @@ impl<'a> Client<'a> {
     {
         let known = Known { hosts: &self.hosts, tcp_port: self.tcp_port, hello: &self.hello };
         Client::over(channel, known, (self.options, cancel), events)
-    }
-}
-
-/// The figures of an object, once it is moved.
-#[derive(Default)]
-struct Figures(Mutex<Summary>);
-
-impl Figures {
-    fn keep(&self, summary: Summary) -> Result<u64> {
-        let bytes = summary.bytes;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = summary;
-        Ok(bytes)
-    }
-
-    fn take(self) -> Summary {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Of an object that is changed by this.
-fn course_of(steering: &Steering) -> Course {
-    let mut course = Course::of_pipe(transfer_id());
-    course.steering = steering.clone();
-    course
-}
-
-/// Moves an object in a thread of its own.
-fn spawn<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    (bell, tell): (Bell, fn(Result<u64>) -> Happening),
-    act: impl FnOnce() -> Result<u64> + Send + 'scope,
-) -> Result<()> {
-    let moving = move || {
-        let mut told = Told { bell, tell, outcome: None };
-        told.outcome = Some(act());
-    };
-    let spawned = Builder::new().name("fobs-pipe".to_owned()).spawn_scoped(scope, moving);
-    spawned.map(drop).map_err(Error::internal)
-}
-
-/// Writes what a command at the other side says beside its output, in a thread of its own.
-fn pass_errors(mut channel: ControlChannel, mut to: Option<File>, bell: Bell) -> Result<()> {
-    let pass = move || {
-        while let Ok(Some(message)) = next_of(&mut channel) {
-            if let Message::PipeNews(PipeNews::Errors { bytes }) = message
-                // Nobody reads it: as of a program here.
-                && to.as_mut().is_none_or(|to| to.write_all(&bytes.0).is_err())
-            {
-                break;
-            }
-        }
-        // What is not read any more must not hold up the command.
-        while let Ok(Some(_)) = next_of(&mut channel) {}
-        // So the server knows that all of it has arrived.
-        channel.writer.close();
-        // The pipe may have been given up.
-        let _ = bell.send(Happening::ErrorsEnded);
-    };
-    Builder::new().name("fobs-errors".to_owned()).spawn(pass).map(drop).map_err(Error::internal)
-}
-
-/// A pipe that is set up.
-struct Watch<'w> {
-    writer: ControlWriter,
-    events: &'w Arc<dyn EventSink>,
-    valve: Valve,
-    on: Box<dyn Fn(Turned) + Send>,
-    /// Ends the reading of this side's input.
-    draw: Stop,
-    /// Ends the writing of its output.
-    pour: Stop,
-    /// Ends both objects.
-    flows: CancelToken,
-}
-
-impl Watch<'_> {
-    /// Waits until everything has ended well.
-    fn watch(&self, (row, objects): (&Happenings, &mut Objects), cancel: &CancelToken) -> Result<PipeEnd> {
-        let (mut errors, mut ended) = (Part::Open, None);
-        loop {
-            if let (Part::Over, Part::Over, Part::Over, Some(end)) =
-                (objects.sent, objects.received, errors, ended)
-            {
-                return Ok(end);
-            }
-            match row.next(cancel)? {
-                Happening::Sent(done) => {
-                    objects.sent = Part::Over;
-                    done?;
-                }
-                Happening::Received(done) => {
-                    objects.received = Part::Over;
-                    done?;
-                    (self.on)(Turned::AllReceived);
-                    self.valve.close();
-                }
-                Happening::Unread => self.writer.send(&Message::PipeNews(PipeNews::Unread))?,
-                Happening::ErrorsEnded => errors = Part::Over,
-                Happening::Heard(PipeNews::Unread) => {
-                    (self.on)(Turned::Unread);
-                    self.draw.enough();
-                }
-                Happening::Heard(PipeNews::Ended(end)) => ended = Some(end),
-                Happening::Told(text) => {
-                    self.events.event(Event::Notice(printable(&text, NOTICE_CHARS_MAX)));
-                }
-                // After its last word.
-                Happening::Closed(None) if ended.is_some() => {}
-                Happening::Closed(why) => return Err(closed_early(why)),
-                Happening::Heard(_) | Happening::Exited(_) => {}
-            }
-        }
-    }
-
-    /// Ends everything because of an error, which is returned with what had arrived here.
-    fn give_up(&self, why: Error, row: &Happenings, objects: Objects) -> Error {
-        tell_abort(&self.writer, &why);
-        self.flows.cancel_because(why.clone());
-        self.pour.fail();
-        self.draw.fail();
-        objects.end(row, CLEAN_UP_WAIT);
-        let given = self.valve.given();
-        let message = format!("{}; {given} bytes had come from there", said(&why));
-        why.reworded(message)
     }
 }

@@ -1,13 +1,17 @@
-//! What comes out of a program, as the source of a pipe: when the bytes that have come are to leave.
+//! What comes out of a program, as the source of a pipe: when the bytes that have come are to leave, and
+//! which of them are kept for another connection.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_store::{More, PipeInput};
 use fobs_sys::{Watched, wait_for_any};
 
+use super::kept::Kept;
 use super::pour::widen;
 use super::{Stop, Stopped};
 
@@ -23,62 +27,218 @@ const EARLY_EVERY: Duration = AGE_MAX;
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// Asked at the end of the bytes.
-pub(crate) type AtEnd = Box<dyn Fn() -> io::Result<()> + Send>;
+pub(crate) type AtEnd = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// The source.
-pub(crate) struct Drawn {
-    from: File,
-    stop: Stop,
+/// What comes out of a program, over all connections of its pipe. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Well(Arc<Shared>);
+
+struct Shared {
+    /// Locked by the connection that reads, also while it waits.
+    from: Mutex<From>,
+    drawn: Mutex<WellState>,
     at_end: AtEnd,
-    /// What was read of the next bytes.
-    ahead: Vec<u8>,
-    taken: usize,
-    ended: bool,
+}
+
+enum From {
+    Open(File),
+    /// It has ended.
+    Ended,
+    /// Nobody wants more: it is closed, so that the program learns of it.
+    Unwanted,
+}
+
+struct WellState {
+    kept: Kept,
+    /// Bytes that are kept at most until they are confirmed; 0 where there is one connection only.
+    window: u64,
+    /// The connection that reads.
+    stop: Option<Stop>,
+    /// Its number: an earlier one reads no more.
+    connection: u32,
+}
+
+impl WellState {
+    /// Bytes that may be read of the program.
+    fn room(&self) -> usize {
+        let most = self.window.max(AHEAD_BYTES as u64);
+        usize::try_from(most.saturating_sub(self.kept.len())).unwrap_or(usize::MAX)
+    }
+}
+
+impl Well {
+    /// Reads `from` until its end; `at_end` says whether that was one.
+    pub(crate) fn new(from: OwnedFd, at_end: AtEnd) -> Well {
+        widen(&from);
+        let state = WellState { kept: Kept::default(), window: 0, stop: None, connection: 0 };
+        let from = From::Open(from.into());
+        Well(Arc::new(Shared { from: Mutex::new(from), drawn: Mutex::new(state), at_end }))
+    }
+
+    /// Keeps `window` bytes at most until they are confirmed. Before anything is drawn.
+    pub(crate) fn keep(&self, window: u64) {
+        self.state().window = window;
+    }
+
+    /// A source that begins at the byte `at`, for one connection: no earlier one reads any more. It ends with
+    /// `stop`, which is no failure.
+    ///
+    /// # Errors
+    /// `Protocol` where that byte is kept no more, or was never read.
+    pub(crate) fn draw(&self, at: u64, stop: Stop) -> Result<Drawn> {
+        let mut state = self.state();
+        if !(state.kept.from()..=state.kept.to()).contains(&at) {
+            let message = format!(
+                "the pipe cannot go on at byte {at}: this end has the bytes {} to {}",
+                state.kept.from(),
+                state.kept.to()
+            );
+            return Err(Error::new(ErrorKind::Protocol, message));
+        }
+        state.kept.forget(at);
+        state.connection += 1;
+        if let Some(before) = state.stop.replace(stop.clone()) {
+            before.fail();
+        }
+        let connection = state.connection;
+        Ok(Drawn { well: self.clone(), stop, connection, at, pace: Pace::new(Instant::now()) })
+    }
+
+    /// The other end has what is before this position.
+    pub(crate) fn is_confirmed(&self, before: u64) {
+        let mut state = self.state();
+        let had_room = state.room() > 0;
+        state.kept.forget(before);
+        if !had_room && let Some(stop) = &state.stop {
+            stop.waker.wake();
+        }
+    }
+
+    /// Bytes that were read of the program.
+    pub(crate) fn taken(&self) -> u64 {
+        self.state().kept.to()
+    }
+
+    /// Bytes that the other end has for certain.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.state().kept.from()
+    }
+
+    fn state(&self) -> MutexGuard<'_, WellState> {
+        self.0.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The source of one connection.
+pub(crate) struct Drawn {
+    well: Well,
+    stop: Stop,
+    connection: u32,
+    /// The position of the next byte.
+    at: u64,
     pace: Pace,
 }
 
+/// What is to be read of a program.
+enum Found {
+    Bytes(usize),
+    /// None now: the pipe has failed, or the time is over.
+    Nothing,
+    End,
+    /// Nobody wants more.
+    Enough,
+}
+
 impl Drawn {
-    /// Reads `from` until its end, or until it is stopped, which is no failure. `at_end` says whether its end
-    /// was one.
-    pub(crate) fn new(from: OwnedFd, stop: Stop, at_end: AtEnd) -> Drawn {
-        widen(&from);
-        let pace = Pace::new(Instant::now());
-        Drawn { from: from.into(), stop, at_end, ahead: Vec::new(), taken: 0, ended: false, pace }
+    /// Bytes that were read before and not drawn here.
+    fn again(&self, room: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.well.state();
+        if self.connection != state.connection {
+            return Err(over());
+        }
+        let count = state.kept.copy(self.at, room);
+        if count == 0 && self.at < state.kept.to() && !room.is_empty() {
+            return Err(io::Error::other("the other side confirmed bytes that it has not got"));
+        }
+        if state.window == 0 {
+            state.kept.forget(self.at + count as u64);
+        }
+        Ok(count)
     }
 
-    /// Whether there is something to read, or the end; false at the timeout, and once it is stopped.
-    fn is_readable(&self, timeout: Option<Duration>) -> io::Result<bool> {
+    /// Reads what the program has, and notes it; waits for it for this time.
+    fn fresh(&self, room: &mut [u8], timeout: Option<Duration>) -> io::Result<Found> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
+        let mut from = self.well.0.from.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if self.stop.state() != Stopped::No {
-                return Ok(false);
+            let file = match &mut *from {
+                From::Open(file) => file,
+                From::Ended => return Ok(Found::End),
+                From::Unwanted => return Ok(Found::Enough),
+            };
+            match self.stop.state() {
+                Stopped::No => {}
+                Stopped::Failed => return Ok(Found::Nothing),
+                Stopped::Enough => {
+                    *from = From::Unwanted;
+                    return Ok(Found::Enough);
+                }
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let mut watched = [Watched::new(self.from.as_fd(), true, false)];
-            wait_for_any(&mut watched, &self.stop.waker, left)?;
-            if watched[0].readable {
-                return Ok(true);
+            let may = self.well.state().room().min(room.len());
+            if self.may_read(file, may, left)? {
+                match file.read(&mut room[..may]) {
+                    // Whose descriptor it is too has it that way: there will be something.
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                    Ok(0) => {
+                        *from = From::Ended;
+                        return Ok(Found::End);
+                    }
+                    Ok(count) => {
+                        self.note(&room[..count])?;
+                        return Ok(Found::Bytes(count));
+                    }
+                }
             }
             if left.is_some_and(|left| left.is_zero()) {
-                return Ok(false);
+                return Ok(Found::Nothing);
             }
         }
     }
 
-    fn read_from(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.from.read(room) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Whose descriptor it is too has it that way: there will be something.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.is_readable(None)? {
-                        return Ok(0);
-                    }
-                }
-                read => return read,
-            }
+    /// Waits until there is something to read, and room for it.
+    fn may_read(&self, file: &File, room: usize, timeout: Option<Duration>) -> io::Result<bool> {
+        if room == 0 {
+            // A confirmation wakes it.
+            wait_for_any(&mut [], &self.stop.waker, timeout)?;
+            return Ok(false);
         }
+        let mut watched = [Watched::new(file.as_fd(), true, false)];
+        wait_for_any(&mut watched, &self.stop.waker, timeout)?;
+        Ok(watched[0].readable && self.stop.state() == Stopped::No)
     }
+
+    /// Keeps what was read, whichever connection sends it in the end.
+    fn note(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.well.state();
+        let is_over = self.connection != state.connection;
+        if state.window == 0 && !is_over {
+            state.kept.pass(bytes.len() as u64);
+        } else {
+            state.kept.push(bytes);
+        }
+        if is_over { Err(over()) } else { Ok(()) }
+    }
+
+    fn has_kept(&self) -> bool {
+        self.at < self.well.state().kept.to()
+    }
+}
+
+fn over() -> io::Error {
+    io::Error::other("another connection has taken the pipe over")
 }
 
 impl PipeInput for Drawn {
@@ -86,24 +246,27 @@ impl PipeInput for Drawn {
         if self.stop.state() == Stopped::Failed {
             return Err(io::Error::other("the pipe has failed"));
         }
-        if self.taken < self.ahead.len() {
-            self.pace.begin(Instant::now());
-            return Ok(More::Bytes);
-        }
-        if !self.ended && self.is_readable(None)? {
-            let mut ahead = std::mem::take(&mut self.ahead);
-            ahead.resize(AHEAD_BYTES, 0);
-            let count = self.read_from(&mut ahead)?;
-            ahead.truncate(count);
-            (self.ahead, self.taken) = (ahead, 0);
-            self.ended = count == 0;
-        }
-        if self.ahead.is_empty() || self.taken == self.ahead.len() {
-            return match self.stop.state() {
-                Stopped::Failed => Err(io::Error::other("the pipe has failed")),
-                Stopped::Enough => Ok(More::End),
-                Stopped::No => (self.at_end)().map(|()| More::End),
-            };
+        if !self.has_kept() {
+            let mut ahead = vec![0; AHEAD_BYTES];
+            match self.fresh(&mut ahead, None)? {
+                Found::Bytes(count) => {
+                    // Kept, until they are drawn, where nothing else is.
+                    let mut state = self.well.state();
+                    if state.window == 0 {
+                        state.kept = Kept::at(self.at);
+                        state.kept.push(&ahead[..count]);
+                    }
+                }
+                Found::Enough => return Ok(More::End),
+                Found::Nothing => return Err(io::Error::other("the pipe has failed")),
+                Found::End => {
+                    return match self.stop.state() {
+                        Stopped::Failed => Err(io::Error::other("the pipe has failed")),
+                        Stopped::Enough => Ok(More::End),
+                        Stopped::No => (self.well.0.at_end)().map(|()| More::End),
+                    };
+                }
+            }
         }
         self.pace.begin(Instant::now());
         Ok(More::Bytes)
@@ -112,19 +275,18 @@ impl PipeInput for Drawn {
 
 impl Read for Drawn {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let before = &self.ahead[self.taken..];
-        if !before.is_empty() {
-            let count = before.len().min(room.len());
-            room[..count].copy_from_slice(&before[..count]);
-            self.taken += count;
-            return Ok(count);
+        let mut count = self.again(room)?;
+        if count == 0 {
+            count = match self.fresh(room, Some(self.pace.patience(Instant::now())))? {
+                Found::Bytes(count) => count,
+                Found::End | Found::Enough => 0,
+                Found::Nothing => {
+                    self.pace.ends(Instant::now());
+                    0
+                }
+            };
         }
-        if self.ended || !self.is_readable(Some(self.pace.patience(Instant::now())))? {
-            self.pace.ends(Instant::now());
-            return Ok(0);
-        }
-        let count = self.read_from(room)?;
-        self.ended = count == 0;
+        self.at += count as u64;
         Ok(count)
     }
 }
@@ -177,7 +339,8 @@ mod tests {
     fn drawn() -> (UnixStream, Drawn, Stop) {
         let (near, far) = UnixStream::pair().unwrap();
         let stop = Stop::new().unwrap();
-        (near, Drawn::new(far.into(), stop.clone(), Box::new(|| Ok(()))), stop)
+        let well = Well::new(far.into(), Box::new(|| Ok(())));
+        (near, well.draw(0, stop.clone()).unwrap(), stop)
     }
 
     fn all_of_it(drawn: &mut Drawn) -> Vec<u8> {
@@ -245,8 +408,78 @@ mod tests {
     fn an_end_that_was_none_is_an_error() {
         let (near, far) = UnixStream::pair().unwrap();
         let at_end = Box::new(|| Err(io::Error::other("the other client is gone")));
-        let mut drawn = Drawn::new(far.into(), Stop::new().unwrap(), at_end);
+        let mut drawn = Well::new(far.into(), at_end).draw(0, Stop::new().unwrap()).unwrap();
         drop(near);
         assert_eq!(drawn.wait().unwrap_err().to_string(), "the other client is gone");
+    }
+
+    #[test]
+    fn another_connection_goes_on_where_the_first_one_was_confirmed() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let well = Well::new(far.into(), Box::new(|| Ok(())));
+        well.keep(100_000);
+        let mut first = well.draw(0, Stop::new().unwrap()).unwrap();
+        near.write_all(b"0123456789").unwrap();
+        assert_eq!(first.wait().unwrap(), More::Bytes);
+        assert_eq!(all_of_it(&mut first), b"0123456789");
+        well.is_confirmed(4);
+        assert!(well.draw(3, Stop::new().unwrap()).is_err() && well.draw(11, Stop::new().unwrap()).is_err());
+        let mut second = well.draw(6, Stop::new().unwrap()).unwrap();
+        assert!(first.wait().is_err() && first.read(&mut [0; 5]).is_err(), "it is over");
+        near.write_all(b"ab").unwrap();
+        assert_eq!(second.wait().unwrap(), More::Bytes);
+        let mut got = Vec::new();
+        while got.len() < 6 {
+            assert_eq!(second.wait().unwrap(), More::Bytes);
+            got.extend(all_of_it(&mut second));
+        }
+        assert_eq!((got.as_slice(), well.taken()), (&b"6789ab"[..], 12));
+        drop(near);
+        assert_eq!(second.wait().unwrap(), More::End);
+        // The end is seen again over a third.
+        let mut third = well.draw(12, Stop::new().unwrap()).unwrap();
+        assert_eq!(third.wait().unwrap(), More::End);
+    }
+
+    #[test]
+    fn a_full_window_waits_for_a_confirmation() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let well = Well::new(far.into(), Box::new(|| Ok(())));
+        well.keep(AHEAD_BYTES as u64);
+        let mut drawn = well.draw(0, Stop::new().unwrap()).unwrap();
+        let writing = thread::spawn(move || (&near).write_all(&vec![7; 4 * AHEAD_BYTES]).unwrap());
+        let mut got = 0;
+        while got < 4 * AHEAD_BYTES as u64 {
+            assert_eq!(drawn.wait().unwrap(), More::Bytes);
+            got += all_of_it(&mut drawn).len() as u64;
+            assert!(got <= well.confirmed() + AHEAD_BYTES as u64, "{got}");
+            let confirming = well.clone();
+            // While it waits.
+            thread::spawn(move || confirming.is_confirmed(got)).join().unwrap();
+        }
+        writing.join().unwrap();
+        assert_eq!(drawn.wait().unwrap(), More::End);
+    }
+
+    #[test]
+    fn a_peer_that_confirms_what_it_has_not_got_ends_the_pipe() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let well = Well::new(far.into(), Box::new(|| Ok(())));
+        well.keep(100_000);
+        let mut first = well.draw(0, Stop::new().unwrap()).unwrap();
+        near.write_all(&[1; 1000]).unwrap();
+        assert_eq!((first.wait().unwrap(), all_of_it(&mut first).len()), (More::Bytes, 1000));
+        let mut second = well.draw(10, Stop::new().unwrap()).unwrap();
+        well.is_confirmed(u64::MAX);
+        assert!(second.read(&mut [0; 5]).is_err());
+    }
+
+    #[test]
+    fn a_program_whose_bytes_nobody_wants_is_told_so() {
+        let (mut near, mut drawn, stop) = drawn();
+        stop.enough();
+        assert_eq!(drawn.wait().unwrap(), More::End);
+        let told = (0..100).map(|_| near.write_all(&[0; 1000])).find_map(io::Result::err);
+        assert!(told.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use fobs_channel::control::{ControlChannel, ControlReader};
+use fobs_channel::control::{ControlChannel, ControlReader, ControlWriter};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Message, PipeEnd, PipeNews};
@@ -12,8 +12,16 @@ use fobs_sys::confine;
 /// Happenings that wait for the end's thread. One more waits where it happens, and so, in the end, does the
 /// peer.
 const WAITING_MAX: usize = 64;
-/// How often the thread of an end looks whether it is cancelled.
-const CANCEL_POLL: Duration = Duration::from_millis(100);
+/// How often the thread of an end looks whether it is cancelled, and says what has arrived.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How often each end of a pipe that outlives its connection is heard at least.
+const SAID_EVERY: Duration = Duration::from_secs(5);
+/// Silence after which such a connection is taken for dead: five that did not come, and a slow path.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// How much later than its branches a channel may be seen to be over.
+const CLOSES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Something that has happened.
 #[derive(Debug)]
@@ -24,12 +32,16 @@ pub(crate) enum Happening {
     Told(String),
     /// The channel is over, perhaps with a reason.
     Closed(Option<Error>),
+    /// The other side has ended the pipe, and says why.
+    GaveUp(Error),
+    /// The client has come back over another connection.
+    Superseded,
     /// The object that this side sends is moved: its bytes.
     Sent(Result<u64>),
     /// The object that this side receives is moved: its bytes.
     Received(Result<u64>),
-    /// Nobody reads what is received any more.
-    Unread,
+    /// Much of what is received was written, or nobody reads it.
+    Poured,
     /// What a command says beside its output has ended.
     ErrorsEnded,
     /// The program has ended.
@@ -48,19 +60,50 @@ impl Happenings {
         (bell, Happenings(happenings))
     }
 
-    /// The next one.
+    /// The next one, if one comes within [`TURN`].
     ///
     /// # Errors
     /// Why the pipe is cancelled.
-    pub(crate) fn next(&self, cancel: &CancelToken) -> Result<Happening> {
+    pub(crate) fn next(&self, cancel: &CancelToken) -> Result<Option<Happening>> {
+        cancel.check()?;
+        match self.0.recv_timeout(TURN) {
+            Ok(happening) => Ok(Some(happening)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::internal("nothing can happen at this end of a pipe; report this bug"))
+            }
+        }
+    }
+
+    /// What an object that failed means. Its connection is broken if its channel is over: another one would
+    /// not mend what failed otherwise, such as an address that is not reached.
+    pub(crate) fn cut_by(&self, error: Error, objects: &mut Objects) -> Cut {
+        if !matches!(error.kind, ErrorKind::Connect | ErrorKind::Ssh) {
+            return Cut::Failed(error);
+        }
+        let until = Instant::now() + CLOSES_WITHIN;
         loop {
-            cancel.check()?;
-            match self.0.recv_timeout(CANCEL_POLL) {
-                Ok(happening) => return Ok(happening),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::internal("nothing can happen at this end of a pipe; report this bug"));
+            match self.last(until.saturating_duration_since(Instant::now())) {
+                Some(Happening::Closed(_) | Happening::Superseded) => return Cut::Broken(error),
+                Some(Happening::GaveUp(said)) => return Cut::Failed(said),
+                Some(Happening::Sent(_)) => objects.sent = Part::Over,
+                Some(Happening::Received(_)) => objects.received = Part::Over,
+                Some(_) => {}
+                None => return Cut::Failed(error),
+            }
+        }
+    }
+
+    /// Whether the other side says within this time that it has read the end.
+    pub(crate) fn is_read(&self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        loop {
+            match self.last(until.saturating_duration_since(Instant::now())) {
+                Some(Happening::Heard(PipeNews::Read)) => return true,
+                None | Some(Happening::Closed(_) | Happening::GaveUp(_) | Happening::Superseded) => {
+                    return false;
                 }
+                Some(_) => {}
             }
         }
     }
@@ -83,14 +126,14 @@ pub(crate) fn hearken(mut reader: ControlReader, peer: String, bell: Bell) -> Re
                 Ok(Some(Message::PipeNews(news))) => Happening::Heard(news),
                 Ok(Some(Message::Notice { text })) => Happening::Told(text),
                 Ok(Some(other)) => match fobs_engine::aborted(&peer, &other) {
-                    Some(error) => Happening::Closed(Some(error)),
+                    Some(error) => Happening::GaveUp(error),
                     // Of a newer version.
                     None => continue,
                 },
                 Ok(None) => Happening::Closed(None),
                 Err(error) => Happening::Closed(Some(error)),
             };
-            let is_last = matches!(happening, Happening::Closed(_));
+            let is_last = matches!(happening, Happening::Closed(_) | Happening::GaveUp(_));
             if bell.send(happening).is_err() || is_last {
                 return;
             }
@@ -113,6 +156,50 @@ pub(crate) fn closed_early(why: Option<Error>) -> Error {
     })
 }
 
+/// Why a connection is over before its pipe is.
+#[derive(Debug)]
+pub(crate) enum Cut {
+    /// It broke: another one may go on.
+    Broken(Error),
+    /// The pipe has failed.
+    Failed(Error),
+}
+
+/// Something of a connection, or why that is over.
+pub(crate) type OrCut<T> = std::result::Result<T, Cut>;
+
+impl Cut {
+    pub(crate) fn error(&self) -> &Error {
+        match self {
+            Cut::Broken(error) | Cut::Failed(error) => error,
+        }
+    }
+}
+
+/// What is said of what has arrived, and when.
+pub(crate) struct Receipts {
+    writer: ControlWriter,
+    said: (u64, u64),
+    at: Instant,
+}
+
+impl Receipts {
+    pub(crate) fn new(writer: ControlWriter) -> Receipts {
+        Receipts { writer, said: (0, 0), at: Instant::now() }
+    }
+
+    /// Says what is new of these bytes; at times also that nothing is, so that a connection which died in
+    /// silence is found out.
+    pub(crate) fn say(&mut self, bytes: u64, errors: u64) -> OrCut<()> {
+        if self.said == (bytes, errors) && self.at.elapsed() < SAID_EVERY {
+            return Ok(());
+        }
+        (self.said, self.at) = ((bytes, errors), Instant::now());
+        let news = Message::PipeNews(PipeNews::Has { bytes, errors });
+        self.writer.post(&news).map_err(Cut::Broken)
+    }
+}
+
 /// Whether a part of a pipe is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -133,17 +220,21 @@ impl Objects {
         Objects { sent: Part::Open, received: Part::Open }
     }
 
-    /// Waits until those that are left have ended, whatever how, for `wait` at most.
-    pub(crate) fn end(mut self, row: &Happenings, wait: Duration) {
+    /// Waits until those that are left have ended, whatever how, for `wait` at most. Why the other side ended
+    /// the pipe, if it has said it meanwhile.
+    pub(crate) fn end(mut self, row: &Happenings, wait: Duration) -> Option<Error> {
         let until = Instant::now() + wait;
+        let mut said = None;
         while (self.sent, self.received) != (Part::Over, Part::Over) {
             match row.last(until.saturating_duration_since(Instant::now())) {
                 Some(Happening::Received(_)) => self.received = Part::Over,
                 Some(Happening::Sent(_)) => self.sent = Part::Over,
+                Some(Happening::GaveUp(error)) => said = Some(error),
                 Some(_) => {}
-                None => return,
+                None => break,
             }
         }
+        said
     }
 }
 

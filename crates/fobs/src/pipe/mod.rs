@@ -7,13 +7,19 @@
 //!   program  a command and its process group, started outside of a session's walls
 //!   join     two clients of a daemon that meet by a name
 //!   hearken  the messages of a pipe's channel, and whatever else happens at an end
+//!   kept     bytes that can be sent again over another connection
+//!   held     a server's end, over all connections
+//!   returns  clients that come back to theirs
 //! ```
 
 pub(crate) mod draw;
 pub(crate) mod hearken;
+pub(crate) mod held;
 pub mod join;
+mod kept;
 pub(crate) mod pour;
 pub mod program;
+pub mod returns;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -67,6 +73,11 @@ impl Stop {
     /// From now on nothing is waited for, because the pipe has failed.
     pub(crate) fn fail(&self) {
         self.become_at_least(Stopped::Failed);
+    }
+
+    /// Whether it has.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state() == Stopped::Failed
     }
 
     fn become_at_least(&self, state: Stopped) {

@@ -25,30 +25,49 @@ pub(super) fn widen(pipe: impl AsFd) {
     let _ = widen_pipe(pipe, PIPE_BYTES);
 }
 
-/// Where the bytes go. Clones are the same.
+/// Where the bytes go, over all connections of a pipe. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Valve(Arc<Shared>);
 
 struct Shared {
-    /// `None` once it is closed.
+    /// `None` once it is closed. Locked by the connection that writes, also while it waits.
     to: Mutex<Option<OwnedFd>>,
-    stop: Stop,
+    line: Mutex<Line>,
     given: AtomicU64,
     /// Nobody reads any more: what still comes is passed over.
     unread: AtomicBool,
-    on_unread: Box<dyn Fn() + Send + Sync>,
+    /// Bytes that were.
+    passed: AtomicU64,
+}
+
+/// The connection that writes.
+struct Line {
+    number: u32,
+    stop: Option<Stop>,
+    /// Called after each `every` bytes, and where nobody reads them.
+    told: Arc<dyn Fn() + Send + Sync>,
+    every: u64,
 }
 
 impl Valve {
-    /// Writes go to `to`; `on_unread` is called where nobody reads that any more.
-    pub(crate) fn new(to: OwnedFd, stop: Stop, on_unread: Box<dyn Fn() + Send + Sync>) -> Valve {
+    /// Writes go to `to`.
+    pub(crate) fn new(to: OwnedFd) -> Valve {
         widen(&to);
+        let valve = Valve::nowhere();
+        *valve.to() = Some(to);
+        valve.0.unread.store(false, Ordering::SeqCst);
+        valve
+    }
+
+    /// What is written to it is for nobody.
+    pub(crate) fn nowhere() -> Valve {
+        let line = Line { number: 0, stop: None, told: Arc::new(|| ()), every: u64::MAX };
         Valve(Arc::new(Shared {
-            to: Mutex::new(Some(to)),
-            stop,
+            to: Mutex::new(None),
+            line: Mutex::new(line),
             given: AtomicU64::new(0),
-            unread: AtomicBool::new(false),
-            on_unread,
+            unread: AtomicBool::new(true),
+            passed: AtomicU64::new(0),
         }))
     }
 
@@ -57,17 +76,44 @@ impl Valve {
         self.0.given.load(Ordering::SeqCst)
     }
 
-    /// A writer.
+    /// Bytes that have come: those that were written, and those that nobody wanted.
+    pub(crate) fn position(&self) -> u64 {
+        self.given() + self.0.passed.load(Ordering::SeqCst)
+    }
+
+    /// From now on one connection writes, until `stop`: no earlier one does. `told` is called after each
+    /// `every` bytes, and where nobody reads them.
+    pub(crate) fn open(&self, stop: Stop, every: u64, told: impl Fn() + Send + Sync + 'static) {
+        let before = self.line().stop.take();
+        if let Some(before) = before {
+            before.fail();
+        }
+        // The one before has left its write.
+        let _to = self.to();
+        let mut line = self.line();
+        *line = Line { number: line.number + 1, stop: Some(stop), told: Arc::new(told), every };
+    }
+
+    /// A writer of the connection.
     pub(crate) fn writer(&self) -> Box<dyn Write + Send> {
-        Box::new(Poured(self.clone()))
+        let line = self.line();
+        let (number, stop, every) = (line.number, line.stop.clone(), line.every);
+        drop(line);
+        Box::new(Writer { valve: self.clone(), number, stop, every, untold: 0 })
     }
 
     /// Nobody reads any more.
     pub(crate) fn is_unread(&self) {
-        if !self.0.unread.swap(true, Ordering::SeqCst) {
-            (self.0.on_unread)();
+        self.0.unread.store(true, Ordering::SeqCst);
+        self.tell();
+        if let Some(stop) = &self.line().stop {
+            stop.enough();
         }
-        self.0.stop.enough();
+    }
+
+    /// Whether nobody does.
+    pub(crate) fn has_no_reader(&self) -> bool {
+        self.0.unread.load(Ordering::SeqCst)
     }
 
     /// Closes it, once nothing is written any more.
@@ -75,34 +121,65 @@ impl Valve {
         self.to().take();
     }
 
+    fn tell(&self) {
+        let told = self.line().told.clone();
+        told();
+    }
+
     fn to(&self) -> MutexGuard<'_, Option<OwnedFd>> {
         self.0.to.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-struct Poured(Valve);
+struct Writer {
+    valve: Valve,
+    number: u32,
+    stop: Option<Stop>,
+    every: u64,
+    untold: u64,
+}
 
-impl Write for Poured {
+impl Writer {
+    fn note(&mut self, count: usize) {
+        self.valve.0.given.fetch_add(count as u64, Ordering::SeqCst);
+        self.untold += count as u64;
+        if self.untold >= self.every {
+            self.untold = 0;
+            self.valve.tell();
+        }
+    }
+}
+
+impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Valve(shared) = &self.0;
-        let to = self.0.to();
+        let valve = self.valve.clone();
+        let to = valve.to();
+        let ended = || io::Error::other("the pipe has ended");
         loop {
-            if shared.unread.load(Ordering::SeqCst) {
+            if valve.line().number != self.number {
+                return Err(ended());
+            }
+            if valve.has_no_reader() {
+                valve.0.passed.fetch_add(bytes.len() as u64, Ordering::SeqCst);
                 return Ok(bytes.len());
             }
-            if shared.stop.state() != Stopped::No {
-                return Err(io::Error::other("the pipe has ended"));
-            }
+            let Some(stop) = self.stop.as_ref().filter(|stop| stop.state() == Stopped::No) else {
+                return Err(ended());
+            };
             let Some(to) = to.as_ref() else { return Err(io::ErrorKind::NotConnected.into()) };
             match without_sigpipe(|| write_some(to, bytes)) {
                 Ok(count) => {
-                    shared.given.fetch_add(count as u64, Ordering::SeqCst);
+                    self.note(count);
                     return Ok(count);
                 }
-                Err(Errno::PIPE | Errno::CONNRESET) => self.0.is_unread(),
+                Err(Errno::PIPE | Errno::CONNRESET) => valve.is_unread(),
                 Err(Errno::AGAIN) => {
                     let mut watched = [Watched::new(to.as_fd(), false, true)];
-                    wait_for_any(&mut watched, &shared.stop.waker, None)?;
+                    wait_for_any(&mut watched, &stop.waker, None)?;
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -144,7 +221,8 @@ mod tests {
     #[test]
     fn a_reader_that_rests_holds_up_the_writer_and_loses_nothing() {
         let (mut reader, writer) = pipe().unwrap();
-        let valve = Valve::new(writer.into(), Stop::new().unwrap(), Box::new(|| panic!("it is read")));
+        let valve = Valve::new(writer.into());
+        valve.open(Stop::new().unwrap(), u64::MAX, || panic!("it is read"));
         let bytes: Vec<u8> = (0..5_000_000_u32).map(|n| (n % 251) as u8).collect();
         let all = bytes.clone();
         let (mut out, closing) = (valve.writer(), valve.clone());
@@ -165,10 +243,10 @@ mod tests {
         let (reader, writer) = pipe().unwrap();
         let told = Arc::new(AtomicU64::new(0));
         let count = told.clone();
-        let on_unread = Box::new(move || {
+        let valve = Valve::new(writer.into());
+        valve.open(Stop::new().unwrap(), u64::MAX, move || {
             count.fetch_add(1, Ordering::SeqCst);
         });
-        let valve = Valve::new(writer.into(), Stop::new().unwrap(), on_unread);
         valve.writer().write_all(b"read").unwrap();
         drop(reader);
         valve.writer().write_all(&[0; 100_000]).unwrap();
@@ -180,11 +258,35 @@ mod tests {
     fn a_stop_ends_a_wait_for_room() {
         let (_reader, writer) = pipe().unwrap();
         let stop = Stop::new().unwrap();
-        let valve = Valve::new(writer.into(), stop.clone(), Box::new(|| ()));
+        let valve = Valve::new(writer.into());
+        valve.open(stop.clone(), u64::MAX, || ());
         let mut out = valve.writer();
         let writing = thread::spawn(move || out.write_all(&vec![0; 4 << 20]));
         thread::sleep(Duration::from_millis(20));
         stop.fail();
         assert!(writing.join().unwrap().is_err());
+    }
+
+    #[test]
+    fn a_connection_that_is_replaced_writes_no_more() {
+        let (mut reader, writer) = pipe().unwrap();
+        let valve = Valve::new(writer.into());
+        valve.open(Stop::new().unwrap(), 1000, || ());
+        let mut first = valve.writer();
+        let writing = thread::spawn(move || first.write_all(&vec![1; 4 << 20]).is_err());
+        thread::sleep(Duration::from_millis(20));
+        valve.open(Stop::new().unwrap(), 1000, || ());
+        let given = usize::try_from(valve.given()).unwrap();
+        assert!(writing.join().unwrap(), "the first one has ended");
+        let (mut second, closing) = (valve.writer(), valve.clone());
+        let writing = thread::spawn(move || {
+            second.write_all(&[2; 5]).unwrap();
+            closing.close();
+        });
+        let mut all = Vec::new();
+        reader.read_to_end(&mut all).unwrap();
+        writing.join().unwrap();
+        assert!(all[..given].iter().all(|&byte| byte == 1) && all[given..] == [2; 5]);
+        assert_eq!(valve.given() as usize, all.len());
     }
 }

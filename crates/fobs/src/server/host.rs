@@ -3,14 +3,15 @@
 use super::{Policy, StreamEntrance, Wanted};
 use crate::pipe::join::Meeting;
 use crate::pipe::program::Launcher;
+use crate::pipe::returns::Returns;
 use fobs_channel::control::ControlWriter;
 use fobs_channel::secure::ticket::Ticket;
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::OtherEntries;
-use fobs_model::message::PathRole;
 use fobs_model::message::files::WireEntry;
+use fobs_model::message::{Hello, PathRole, PipeOpen};
 use fobs_model::options::{PickedNames, SignedTicket};
 use fobs_model::public_key::PublicKey;
 
@@ -98,6 +99,20 @@ pub trait Host {
     /// Where clients with pipes meet by name.
     fn meeting(&self) -> Option<Meeting> {
         None
+    }
+
+    /// Where clients come back to their pipes.
+    fn returns(&self) -> Option<Returns> {
+        None
+    }
+
+    /// A client may come back to the pipe of this name.
+    fn awaits(&self, _pipe: &str) {}
+
+    /// Serves a client that comes back to a pipe which another process of this user has, to the end of its
+    /// connection; false where none has it.
+    fn hands_over(&self, _open: &PipeOpen, _hello: &Hello, _cancel: &CancelToken) -> bool {
+        false
     }
 
     /// The client's key.

@@ -1,19 +1,23 @@
 //! One connection of a user over ssh: `fobs server`.
 
+mod returning;
+
 use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session};
 use crate::pipe::program::Launcher;
+use crate::pipe::returns::Returns;
 use crate::restrict::restricted;
 use fobs_channel::control::{ControlChannel, ssh};
 use fobs_engine::Throttle;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::message::PathRole;
+use fobs_model::message::{Hello, PathRole, PipeOpen};
 use fobs_model::options::{DEFAULT_UDP_PORTS, Restriction};
 use fobs_model::permit::{Needs, Permit};
 use fobs_store::{Base, Expanded, SourcesHere, at_home, expand, expand_one};
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Tcp};
+use returning::Returning;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -29,14 +33,23 @@ pub fn serve_stdio(
     here: SourcesHere,
     cancel: &CancelToken,
 ) -> std::result::Result<(), StdioError> {
-    let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
+    let connection = std::env::var("SSH_CONNECTION").ok();
+    let mut login = Login::new(restriction, connection).map_err(StdioError::Untold)?;
     if restriction.is_none() {
-        login.launcher = Some(Launcher::start().map_err(StdioError::Untold)?);
+        let launcher = Launcher::start().map_err(StdioError::Untold)?;
+        login.launcher = Some(launcher.clone());
+        let returning = Returning::start(launcher, cancel).map_err(StdioError::Untold)?;
+        login.returns = Some(returning.returns.clone());
+        login.returning = Some(returning);
     }
     login.sources = here;
     let domain = login.domain().map_err(StdioError::Untold)?;
     let channel = ssh::server_channel().map_err(StdioError::Untold)?;
-    match serve(channel, domain, &mut login, cancel) {
+    let served = serve(channel, domain, &mut login, cancel);
+    if let Some(returning) = &login.returning {
+        returning.wait(cancel);
+    }
+    match served {
         Ok(()) => Ok(()),
         Err(error) if login.is_client_told => Err(StdioError::Told(error)),
         Err(error) => Err(StdioError::Untold(error)),
@@ -46,18 +59,21 @@ pub fn serve_stdio(
 /// Serves one session over any channel, as [`serve_stdio`] does over its own.
 #[cfg(any(test, feature = "testing"))]
 pub fn serve_over(channel: ControlChannel, restriction: &Restriction, cancel: &CancelToken) -> Result<()> {
-    let mut login = Login::new(Some(restriction))?;
+    let mut login = Login::new(Some(restriction), None)?;
     let domain = login.domain()?;
     serve(channel, domain, &mut login, cancel)
 }
 
 /// Serves one session in threads of its own, which reach what `domain` has.
 fn serve(channel: ControlChannel, domain: Domain, login: &mut Login, cancel: &CancelToken) -> Result<()> {
-    let session = || open_session(channel, cancel, login)?.serve(cancel, login);
-    let confined = || {
+    confined(domain, || open_session(channel, cancel, login)?.serve(cancel, login).map(drop))
+}
+
+fn confined(domain: Domain, session: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    let within = || {
         confine::within(domain, "fobs-session", session).map_err(Error::internal).and_then(|served| served)
     };
-    confine::serving("fobs-clerk", confined).map_err(Error::internal).and_then(|served| served).map(|_| ())
+    confine::serving("fobs-clerk", within).map_err(Error::internal).and_then(|served| served)
 }
 
 /// Why [`serve_stdio`] failed, and who is to say so.
@@ -77,16 +93,21 @@ struct Login {
     reach: Option<Reach>,
     /// What tells it from other restricted logins of the user; empty for one that is not restricted.
     within: Vec<u8>,
-    /// The address to which the client made its connection.
+    /// That from which, and the one to which, the client made its connection.
+    client: Option<IpAddr>,
     here: Option<IpAddr>,
     sources: SourcesHere,
     /// Starts the user's commands, if the session may.
     launcher: Option<Launcher>,
+    /// Where its client comes back, likewise.
+    returning: Option<Returning>,
+    returns: Option<Returns>,
     is_client_told: bool,
 }
 
 impl Login {
-    fn new(restriction: Option<&Restriction>) -> Result<Login> {
+    /// `connection` is of sshd: "client-ip client-port server-ip server-port".
+    fn new(restriction: Option<&Restriction>, connection: Option<String>) -> Result<Login> {
         let (base, permit, reach, within) = match restriction {
             None => (Base::Ambient, Permit::of_the_user(), None, Vec::new()),
             Some(restriction) => {
@@ -97,17 +118,19 @@ impl Login {
                 (restricted(restriction)?, Permit::of_key(rights.clone()), Some(reach), within)
             }
         };
-        // From sshd: "client-ip client-port server-ip server-port".
-        let connection = std::env::var("SSH_CONNECTION").ok();
+        let client = ssh::address_of(connection.as_deref());
         let here = connection.and_then(|it| it.split(' ').nth(2)?.split('%').next()?.parse::<IpAddr>().ok());
         Ok(Login {
             base,
             permit,
             reach,
             within,
+            client,
             here,
             sources: SourcesHere::default(),
             launcher: None,
+            returning: None,
+            returns: None,
             is_client_told: false,
         })
     }
@@ -142,7 +165,7 @@ impl Host for Login {
             size_max: None,
             budget: MemoryBudget::default(),
             here: self.sources.clone(),
-            client: ssh::client_address(),
+            client: self.client,
             throttle: Throttle::default(),
             events: Arc::new(|_| ()),
         })
@@ -179,6 +202,18 @@ impl Host for Login {
 
     fn launcher(&self) -> Option<Launcher> {
         self.launcher.clone()
+    }
+
+    fn returns(&self) -> Option<Returns> {
+        self.returns.clone()
+    }
+
+    fn awaits(&self, pipe: &str) {
+        self.returning.iter().for_each(|returning| returning.listen(pipe));
+    }
+
+    fn hands_over(&self, open: &PipeOpen, hello: &Hello, cancel: &CancelToken) -> bool {
+        self.returning.as_ref().is_some_and(|returning| returning.hands_over(open, hello, cancel))
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}

@@ -7,7 +7,7 @@ use fobs_channel::control::{ControlChannel, ControlWriter, Length};
 use fobs_engine::tell_abort;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{ErrorKind, Result};
-use fobs_model::message::Hello;
+use fobs_model::message::{Hello, PipeOpen};
 
 /// A connection whose client has said what it wants.
 pub struct Opened {
@@ -57,6 +57,11 @@ fn hear_first(channel: &mut ControlChannel, host: &mut dyn Host) -> Result<Heard
 }
 
 impl Opened {
+    /// One of a client that comes back to its pipe, which another process has opened.
+    pub(super) fn again(channel: ControlChannel, hello: Hello, pipe: PipeOpen) -> Opened {
+        Opened { channel, hello, heard: Heard::Pipe(pipe) }
+    }
+
     /// Serves the connection to its end, of which `host` hears each transfer but the last one. Errors are
     /// sent to the client before they are returned. `None` where a connection that is kept ended between two
     /// transfers.

@@ -1,44 +1,39 @@
 //! The answering side of a pipe (protocol 2.18): the client's bytes to a program or another client, and back.
 
 mod flow;
+mod line;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Host, Policy, SessionFigures, Wanted, let_tell};
-use crate::pipe::draw::Drawn;
-use crate::pipe::hearken::{
-    Bell, Happening, Happenings, Objects, Part, closed_early, hearken, next_of, said,
-};
-use crate::pipe::pour::Valve;
-use crate::pipe::{BRANCHES, FarEnd, Party, Stop, branched};
-use flow::{Flow, receive, send};
+use super::{Host, Policy, SessionFigures, StreamEntrance, Wanted, let_tell};
+use crate::pipe::hearken::{Bell, Cut, Happenings, hearken};
+use crate::pipe::held::{Held, Keeping};
+use crate::pipe::returns::Berth;
+use crate::pipe::{BRANCHES, FarEnd, branched};
 use fobs_channel::control::{ControlChannel, ControlWriter};
-use fobs_engine::tell_abort;
+use fobs_model::budget::Keeps;
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::OtherEntries;
-use fobs_model::message::pipe::ERRORS_BYTES_MAX;
-use fobs_model::message::{Bytes, Hello, Message, PipeEnd, PipeNews, PipeRequest};
+use fobs_model::message::{Hello, Message, PipeEnd, PipeKeep, PipeNews, PipeOpen, PipeRequest, PipeResume};
+use fobs_model::options::{RESUME_WINDOW_DEFAULT, TIMEOUT_RANGE};
 use fobs_model::permit::{Commands, Needs};
 use fobs_model::rights::{NOT_PLAIN, is_pipe_name};
-use fobs_sys::confine;
+use line::Line;
 
-/// How long the two objects of a pipe that has failed may take to end: the engine's own time for it.
-const CLEAN_UP_WAIT: Duration = Duration::from_secs(12);
-/// How long a peer may leave what a command says unread: as long as its user likes.
-const UNREAD_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
+/// How long a client may be away whose connection was ended: the path works then, and a person may have to
+/// type a password. (One whose path is silent is waited for as long as `--timeout` says.)
+const AWAY_MAX: Duration = Duration::from_secs(60);
+/// Bytes that a server keeps of what goes to one client: what the client keeps of the rest by default.
+const WINDOW_MAX: u64 = RESUME_WINDOW_DEFAULT;
 
-/// Serves a pipe to its end.
+/// Serves a pipe to its end, or until its connection breaks and its client may come back.
 pub(super) fn serve(
     mut channel: ControlChannel,
-    request: &PipeRequest,
+    open: &PipeOpen,
     hello: &Hello,
     cancel: &CancelToken,
     host: &mut dyn Host,
@@ -46,28 +41,23 @@ pub(super) fn serve(
     let began = Instant::now();
     cancel.check()?;
     let_tell(&channel, hello, host);
-    let policy = host.judge(Wanted::Pipe(request))?;
+    let policy = host.judge(Wanted::Pipe(&open.request))?;
+    if host.hands_over(open, hello, cancel) {
+        return Ok(figures(PipeEnd::default(), began));
+    }
     let branches = branched(&mut channel)?;
     let writer = channel.writer.clone();
-    let (bell, happenings) = Happenings::new();
+    let (bell, row) = Happenings::new();
     hearken(channel.reader, channel.peer.description, bell.clone())?;
     let entrance = host.another_entrance();
-    let far = far_end(request, &policy, cancel, host)?;
-    // Its input must not end before it is given up.
-    let (party, held) = (far.party.clone(), far.input.try_clone());
-    let started = match &held {
-        Ok(_) => writer
-            .send(&Message::PipeNews(PipeNews::Joined))
-            .and_then(|()| Ends::start(far, branches, (policy, entrance), (hello, &writer), (cancel, bell))),
-        Err(error) => Err(Error::internal(error)),
-    };
-    let ends = started.inspect_err(|error| party.give_up(error))?;
-    drop((party, held));
-    let mut objects = Objects::begin();
-    let end = ends.watch((&happenings, &mut objects), &writer, cancel);
-    let end = end.map_err(|error| ends.give_up(error, (&happenings, objects), &writer))?;
-    writer.send(&Message::PipeNews(PipeNews::Ended(end)))?;
-    Ok(SessionFigures {
+    let begun = Begun::of(open, &policy, &bell, cancel, host)?;
+    let connection = Connection { writer: &writer, hello, cancel };
+    let end = begun.run(branches, (policy, entrance), (bell, row), connection)?;
+    Ok(figures(end, began))
+}
+
+fn figures(end: PipeEnd, began: Instant) -> SessionFigures {
+    SessionFigures {
         direction: TransferDirection::Push,
         files: 0,
         bytes: end.given + end.came,
@@ -76,7 +66,128 @@ pub(super) fn serve(
         failed: 0,
         seconds: began.elapsed().as_secs_f64(),
         datagrams_rejected: 0,
-    })
+    }
+}
+
+/// What a pipe runs over.
+#[derive(Clone, Copy)]
+struct Connection<'c> {
+    writer: &'c ControlWriter,
+    hello: &'c Hello,
+    cancel: &'c CancelToken,
+}
+
+/// A pipe whose program is there.
+struct Begun {
+    held: Held,
+    /// Where its client may come back to it.
+    berth: Option<Berth>,
+    joined: PipeNews,
+    /// What the client has of the program's output and errors.
+    at: (u64, u64),
+}
+
+impl Begun {
+    fn of(
+        open: &PipeOpen,
+        policy: &Policy,
+        bell: &Bell,
+        cancel: &CancelToken,
+        host: &dyn Host,
+    ) -> Result<Begun> {
+        if let PipeRequest::Resume(asked) = &open.request {
+            return Begun::again(asked, policy, bell, host);
+        }
+        let keeping = open.keep.and_then(|keep| keeping(keep, policy));
+        let far = far_end(&open.request, policy, cancel, host)?;
+        let party = far.party.clone();
+        let held = Held::new(far, open.request.clone(), keeping).inspect_err(|error| party.give_up(error))?;
+        let window = held.keeping.as_ref().map(|it| it.window);
+        let entered = window.zip(host.returns());
+        let entered = entered.and_then(|(window, returns)| returns.enter(host.key(), window, bell.clone()));
+        let (berth, ticket) = entered.unzip();
+        ticket.iter().for_each(|ticket| host.awaits(&ticket.pipe));
+        if berth.is_none() {
+            // Nobody would confirm it.
+            held.well.keep(0);
+            held.errors.iter().for_each(|errors| errors.keep(0));
+        }
+        Ok(Begun { held, berth, joined: PipeNews::Joined { ticket, have: 0 }, at: (0, 0) })
+    }
+
+    /// For a client that has come back.
+    fn again(asked: &PipeResume, policy: &Policy, bell: &Bell, host: &dyn Host) -> Result<Begun> {
+        let unknown = || Error::new(ErrorKind::NoSource, "no client comes back to a pipe at this server");
+        let (berth, held) = host.returns().ok_or_else(unknown)?.take(asked, host.key(), bell)?;
+        // Rights may have changed meanwhile.
+        let needs = Needs::of_pipe(&held.request, matches!(policy.permit.commands(), Commands::OfTheKey(_)));
+        policy.permit.check(&needs).inspect_err(|error| held.party.give_up(error))?;
+        let joined = PipeNews::Joined { ticket: None, have: held.valve.position() };
+        Ok(Begun { held: *held, berth: Some(berth), joined, at: (asked.have, asked.errors) })
+    }
+
+    /// Moves it to its end over one connection.
+    fn run(
+        self,
+        branches: [ControlChannel; BRANCHES as usize],
+        (policy, entrance): (Policy, StreamEntrance),
+        (bell, row): (Bell, Happenings),
+        connection: Connection<'_>,
+    ) -> Result<PipeEnd> {
+        let Begun { held, berth, joined, at } = self;
+        let Connection { writer, hello, cancel } = connection;
+        let line = writer.send(&Message::PipeNews(joined)).map_err(Cut::Broken).and_then(|()| {
+            Line::start(&held, branches, (policy, entrance), (hello, writer), (bell, at)).map_err(Cut::Failed)
+        });
+        let ended = line.and_then(|mut line| {
+            let watched = line.watch(&held, &row, berth.is_some(), cancel);
+            watched.map_err(|cut| line.leave(cut, &held, &row))
+        });
+        match (ended, berth) {
+            (Ok(end), berth) => {
+                let told = writer.send(&Message::PipeNews(PipeNews::Ended(end)));
+                let is_read = || row.is_read(line::READ_WAIT);
+                match berth {
+                    Some(berth) if told.is_err() || !is_read() => {
+                        berth.wait(held, AWAY_MAX);
+                        Ok(end)
+                    }
+                    // Without a return the client is told now or not at all.
+                    _ => told.map(|()| end),
+                }
+            }
+            (Err(Cut::Broken(error)), Some(berth)) => {
+                // It is no end for the client.
+                writer.close();
+                let wait = held.keeping.as_ref().map_or(AWAY_MAX, |keeping| keeping.wait);
+                let error = told_of(error, &held);
+                let message = format!("{}; it waits {} s for its client", error.message, wait.as_secs());
+                berth.wait(held, wait);
+                Err(error.reworded(message))
+            }
+            (Err(Cut::Broken(error) | Cut::Failed(error)), _) => {
+                // First, so that no end of its input looks like one of the data.
+                held.party.give_up(&error);
+                Err(told_of(error, &held))
+            }
+        }
+    }
+}
+
+/// An error with what had arrived.
+fn told_of(error: Error, held: &Held) -> Error {
+    let (given, said) = (held.valve.given(), crate::pipe::hearken::said(&error));
+    let message = format!("{said}; {given} bytes had reached the other end of the pipe");
+    error.reworded(message)
+}
+
+/// What a client's wish comes to here; `None` where there is no room.
+fn keeping(keep: PipeKeep, policy: &Policy) -> Option<Keeping> {
+    let window = keep.window.min(WINDOW_MAX);
+    let bytes = usize::try_from(window).ok().filter(|&bytes| bytes > 0)?;
+    let room = policy.budget.outside(Keeps::Window, bytes).ok()?;
+    let wait = Duration::from_millis(keep.wait_ms).clamp(TIMEOUT_RANGE.0, AWAY_MAX);
+    Some(Keeping { window, wait, _room: room })
 }
 
 /// What the client asks for, if it may have it.
@@ -107,146 +218,9 @@ fn far_end(request: &PipeRequest, policy: &Policy, cancel: &CancelToken, host: &
             ErrorKind::Usage,
             "pipes have names at a daemon only (fobs://host/NAME); over ssh give a command",
         )),
-        (PipeRequest::Unknown, ..) => Err(Error::new(
+        (PipeRequest::Resume(_) | PipeRequest::Unknown, ..) => Err(Error::new(
             ErrorKind::Usage,
             "this server has an older fobs, which knows no such pipe; install the same version there",
         )),
     }
-}
-
-/// A pipe that is set up.
-struct Ends {
-    party: Arc<dyn Party>,
-    valve: Valve,
-    /// Ends the reading of what comes from the party.
-    draw: Stop,
-    /// Ends the writing of what goes to it.
-    pour: Stop,
-    /// Ends both objects.
-    flows: CancelToken,
-}
-
-impl Ends {
-    fn start(
-        far: FarEnd,
-        [inward, outward, beside]: [ControlChannel; BRANCHES as usize],
-        (policy, entrance): (Policy, super::StreamEntrance),
-        (hello, around): (&Hello, &ControlWriter),
-        (cancel, bell): (&CancelToken, Bell),
-    ) -> Result<Ends> {
-        let FarEnd { input, output, errors, party } = far;
-        let (draw, pour, flows) = (Stop::new()?, Stop::new()?, CancelToken::new());
-        let unread = bell.clone();
-        // Once; where the row is full there is one that reads it.
-        let on_unread = Box::new(move || drop(unread.try_send(Happening::Unread)));
-        let valve = Valve::new(input, pour.clone(), on_unread);
-        let asked = party.clone();
-        let drawn = Drawn::new(output, draw.clone(), Box::new(move || asked.spoke_to_end()));
-        let [policy_in, policy_out] = [policy.of_flow(entrance)?, policy];
-        let flow = |channel, policy, bell: &Bell| Flow {
-            channel,
-            around: around.clone(),
-            policy,
-            hello: hello.clone(),
-            cancel: flows.clone(),
-            bell: bell.clone(),
-        };
-        receive(flow(inward, policy_in, &bell), &valve)?;
-        send(flow(outward, policy_out, &bell), drawn)?;
-        pass_errors(errors, beside, bell.clone())?;
-        let waited = party.clone();
-        // Nothing waits for it once the pipe is given up.
-        let wait = move || drop(bell.send(Happening::Exited(waited.wait())));
-        confine::spawn("fobs-wait", wait).map_err(Error::internal)?;
-        cancel.check()?;
-        Ok(Ends { party, valve, draw, pour, flows })
-    }
-
-    /// Waits until everything has ended well.
-    fn watch(
-        &self,
-        (row, objects): (&Happenings, &mut Objects),
-        writer: &ControlWriter,
-        cancel: &CancelToken,
-    ) -> Result<PipeEnd> {
-        let (mut errors, mut told) = (Part::Open, Part::Open);
-        let (mut came, mut exited) = (None, None);
-        loop {
-            if let (Part::Over, Part::Over, Some(came), Some(end)) = (objects.received, errors, came, exited)
-            {
-                return Ok(PipeEnd { given: self.valve.given(), came, ..end });
-            }
-            match row.next(cancel)? {
-                Happening::Received(done) => {
-                    objects.received = Part::Over;
-                    done?;
-                    self.party.has_all();
-                    self.valve.close();
-                }
-                Happening::Sent(done) => {
-                    objects.sent = Part::Over;
-                    came = Some(done?);
-                    self.party.is_delivered();
-                }
-                Happening::Unread if told == Part::Open => {
-                    told = Part::Over;
-                    writer.send(&Message::PipeNews(PipeNews::Unread))?;
-                }
-                Happening::Exited(end) => {
-                    exited = Some(end?);
-                    // What the client still sends is for nobody.
-                    self.valve.is_unread();
-                }
-                Happening::ErrorsEnded => errors = Part::Over,
-                Happening::Heard(PipeNews::Unread) => self.draw.enough(),
-                Happening::Closed(why) => return Err(closed_early(why)),
-                Happening::Unread | Happening::Heard(_) | Happening::Told(_) => {}
-            }
-        }
-    }
-
-    /// Ends everything because of an error, which is returned with what had arrived.
-    fn give_up(&self, why: Error, (row, objects): (&Happenings, Objects), writer: &ControlWriter) -> Error {
-        // First, so that no end of its input looks like one of the data.
-        self.party.give_up(&why);
-        let given = self.valve.given();
-        let message = format!("{}; {given} bytes had reached the other end of the pipe", said(&why));
-        let told = why.clone().reworded(message);
-        // Before the objects end, whose own words would come first and say less.
-        tell_abort(writer, &told);
-        self.flows.cancel_because(why);
-        self.pour.fail();
-        self.draw.fail();
-        objects.end(row, CLEAN_UP_WAIT);
-        told
-    }
-}
-
-/// Sends what a command says beside its output to the client, in a thread of its own, until the client has it
-/// all.
-fn pass_errors(errors: Option<OwnedFd>, mut beside: ControlChannel, bell: Bell) -> Result<()> {
-    let writer = beside.writer.clone();
-    writer.set_timeout(UNREAD_WAIT);
-    let pass = move || {
-        let mut errors = errors.map(File::from);
-        let mut bytes = vec![0; ERRORS_BYTES_MAX];
-        while let Some(file) = &mut errors {
-            let count = match file.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(count) => count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            };
-            let news = PipeNews::Errors { bytes: Bytes(bytes[..count].to_vec()) };
-            if writer.send(&Message::PipeNews(news)).is_err() {
-                break;
-            }
-        }
-        writer.close();
-        // The client ends its side of the branch behind the last of it; this channel is not closed before.
-        while let Ok(Some(_)) = next_of(&mut beside) {}
-        // The pipe may have been given up.
-        let _ = bell.send(Happening::ErrorsEnded);
-    };
-    confine::spawn("fobs-errors", pass).map(drop).map_err(Error::internal)
 }

@@ -4,7 +4,7 @@ use super::{Host, PATHS_MAX};
 use fobs_channel::control::{ControlChannel, Length};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::files::FileRequest;
-use fobs_model::message::{Bytes, Message, Open, PipeRequest};
+use fobs_model::message::{Bytes, Message, Open, PipeOpen};
 use fobs_store::filter_of;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub(super) enum Heard {
     /// Something about files by name.
     Files(Box<FileRequest>),
     /// A pipe between two programs.
-    Pipe(PipeRequest),
+    Pipe(PipeOpen),
     /// It has none yet, and keeps the connection.
     Rest,
 }

@@ -2,7 +2,8 @@
 
 use super::{CP, DOCTOR, Flag, Names, PIPE, Rank, SYNC, Side, Sizes, Takes, TransferOptions};
 use crate::options::{
-    CongestionControl, JudgeMethod, MEMORY_RANGE, PACKET_SIZE_RANGE, Priority, TCP_BUFFER_RANGE,
+    CongestionControl, JudgeMethod, MEMORY_RANGE, PACKET_SIZE_RANGE, Priority, RESUME_WINDOW_MAX,
+    TCP_BUFFER_RANGE,
 };
 
 type Row = Flag<TransferOptions>;
@@ -149,6 +150,16 @@ pub const SENDING: &[Row] = &[
             PIPE.help("Memory that this side may hold for each direction, as for fobs cp"),
         ])
         .library("memory"),
+    Row::new("resume-window", "BYTES", Takes::Size(RESUMED, |it, bytes| it.resume_window = bytes))
+        .help("Bytes kept until the other end has them, so that a pipe goes on over a new connection [default: 256MiB]")
+        .detail(
+            "A connection that breaks is made again while both ends' programs live, and the pipe goes on at the \
+             first byte that is not confirmed. At most so many are unconfirmed in each direction; 0 has the pipe \
+             end with its connection. A number without a unit is bytes; units as in 64MiB.",
+        )
+        .on(&[PIPE])
+        .library("resume_window")
+        .side(Side::Both),
     Row::new("packet-size", "BYTES", Takes::Size(PACKETS, |it, bytes| {
         it.packet_size = u16::try_from(bytes).ok();
     }))
@@ -166,6 +177,7 @@ const TCP_BUFFERS: Sizes = Sizes {
 };
 const MEMORY: Sizes =
     Sizes { least: MEMORY_RANGE.0, most: MEMORY_RANGE.1, wrong: "a side may hold 64 MiB to 64 GiB" };
+const RESUMED: Sizes = Sizes { least: 0, most: RESUME_WINDOW_MAX, wrong: "a window has at most 64 GiB" };
 const PACKETS: Sizes = Sizes {
     least: PACKET_SIZE_RANGE.0 as u64,
     most: PACKET_SIZE_RANGE.1 as u64,
