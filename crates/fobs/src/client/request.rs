@@ -21,10 +21,11 @@ impl Client<'_> {
         resuming: Resuming,
     ) -> Result<Open> {
         let streams = self.want_streams()?;
-        Ok(Open { streams, ..self.plain_open(direction, paths, resuming) })
+        let lanes = self.ask_for_lanes();
+        Ok(Open { streams, lanes, ..self.plain_open(direction, paths, resuming) })
     }
 
-    /// The same without streams.
+    /// The same without streams and lanes.
     pub(super) fn plain_open(
         &self,
         direction: TransferDirection,
@@ -52,6 +53,7 @@ impl Client<'_> {
             probe: None,
             timeout: Some(options.timeout),
             streams: false,
+            lanes: None,
             reuse: self.reuse.clone(),
             must: Vec::new(),
         }
