@@ -163,6 +163,12 @@ mod tests {
     }
 
     #[test]
+    fn the_loopback_has_its_address() {
+        let found = local_addresses();
+        assert!(found.contains(&("lo".to_owned(), Ipv4Addr::LOCALHOST.into())), "{found:?}");
+    }
+
+    #[test]
     fn the_interface_to_this_host_itself_is_found() {
         let meter = HostDropMeter::towards("127.0.0.1:9".parse().expect("an address"))
             .expect("loopback has counters");

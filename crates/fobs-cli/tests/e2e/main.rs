@@ -36,6 +36,7 @@ mod hosts;
 mod interrupts;
 mod jobs;
 mod keys;
+mod lanes;
 mod live;
 mod logins;
 mod memory;

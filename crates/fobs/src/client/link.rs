@@ -37,7 +37,8 @@ impl Client<'_> {
                 .ok_or_else(|| broken("sent a session secret of a wrong length"))?,
             (_, _, None) => return Err(broken("sent no session secret")),
         };
-        let count = if schedule == KeySchedule::Second { self.lanes_granted(accept)? } else { 1 };
+        let granted = self.lanes_granted(accept)?;
+        let count = if schedule == KeySchedule::Second { granted } else { 1 };
         let keys = SessionKeys::with_lanes(secret, schedule, cipher, count);
         let (clock, paths, numbers) = (Clock::start(), self.paths()?, self.options.lanes.paths());
         let port = accept.udp_addresses.first().map_or(0, |at| at.port);

@@ -38,7 +38,8 @@ pub(super) fn grant(
 ) -> Result<Granted> {
     let ports = chosen_ports(open, channel, policy.udp_ports)?;
     let ask = lanes::asked(open, hello);
-    let ip = bindable(if ask.is_some() { policy.lanes_ip } else { policy.udp_ip });
+    let ip =
+        bindable(if ask.is_some_and(lanes::may_come_anywhere) { policy.lanes_ip } else { policy.udp_ip });
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);

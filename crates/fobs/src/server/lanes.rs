@@ -26,6 +26,11 @@ pub(super) fn asked<'o>(open: &'o Open, hello: &Hello) -> Option<&'o LanesAsk> {
     open.lanes.as_ref().filter(|_| hello.has(LANES) && hello.has(KEYS2))
 }
 
+/// Whether the client chose its paths: several lanes of one path come where the first does.
+pub(super) fn may_come_anywhere(ask: &LanesAsk) -> bool {
+    ask.paths.len() == 1 || ask.paths.iter().any(|path| *path > 0)
+}
+
 /// Sockets of the lanes beside the first: fewer where ports are scarce. At a daemon lanes leave half of its
 /// ports to the first lanes of other sessions, which have no other.
 pub(super) fn bind(ask: &LanesAsk, at: &Binding<'_>) -> Vec<UdpSocket> {
@@ -40,7 +45,7 @@ pub(super) fn bind(ask: &LanesAsk, at: &Binding<'_>) -> Vec<UdpSocket> {
 
 /// Further addresses of this host, for a client that comes by several paths.
 pub(super) fn addresses(ask: &LanesAsk, bound: IpAddr) -> Vec<String> {
-    if !bound.is_unspecified() || ask.paths.iter().all(|path| *path == 0) && ask.paths.len() > 1 {
+    if !bound.is_unspecified() || !may_come_anywhere(ask) {
         return Vec::new();
     }
     let here = outside(Errand::Counters, local_addresses).into_iter().map(|(_, ip)| ip);

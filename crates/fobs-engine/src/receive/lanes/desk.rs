@@ -27,12 +27,19 @@ struct CopyHere {
     place: ChunkId,
 }
 
+/// How far a complete chunk has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Checked,
+    Verified,
+    /// And its lane has its room back.
+    Freed,
+}
+
 /// A chunk that is complete, and not stored.
 struct Entry {
     copy: CopyHere,
-    is_verified: bool,
-    /// Its lane has its room back already.
-    is_freed: bool,
+    stage: Stage,
     /// Copies that other lanes brought while it was being verified: they count if it is wrong.
     others: VecDeque<(CopyHere, PageBuffer, usize)>,
 }
@@ -110,11 +117,11 @@ impl Desk {
         }
         match self.entries.get_mut(&chunk) {
             None => {
-                let entry = Entry { copy, is_verified: false, is_freed: false, others: VecDeque::new() };
+                let entry = Entry { copy, stage: Stage::Checked, others: VecDeque::new() };
                 self.entries.insert(chunk, entry);
                 self.deeds.push_back(Deed::Check { chunk, buffer, len });
             }
-            Some(entry) if entry.is_verified => self.is_known(copy, buffer),
+            Some(entry) if entry.stage != Stage::Checked => self.is_known(copy, buffer),
             // A lane's copies are bounded by its credit.
             Some(entry) => entry.others.push_back((copy, buffer, len)),
         }
@@ -137,16 +144,16 @@ impl Desk {
             }
             return;
         }
-        entry.is_verified = true;
+        entry.stage = Stage::Verified;
         let others = std::mem::take(&mut entry.others);
-        while self.entries.get(&self.verified_below).is_some_and(|entry| entry.is_verified) {
+        while self.entries.get(&self.verified_below).is_some_and(|entry| entry.stage != Stage::Checked) {
             self.verified_below += 1;
         }
         if chunk >= self.verified_below
             && self.freed < self.window
             && let Some(entry) = self.entries.get_mut(&chunk)
         {
-            entry.is_freed = true;
+            entry.stage = Stage::Freed;
             self.freed += 1;
             self.deeds.push_back(Deed::Tell { lane, letter: ToLaneReceiver::Free { place } });
         }
@@ -155,11 +162,11 @@ impl Desk {
 
     /// The next chunk is stored.
     pub(super) fn handle_stored(&mut self, chunk: ChunkId, buffer: PageBuffer) {
-        let Some(Entry { copy: CopyHere { lane, place }, is_freed, .. }) = self.entries.remove(&chunk) else {
+        let Some(Entry { copy: CopyHere { lane, place }, stage, .. }) = self.entries.remove(&chunk) else {
             return;
         };
         self.stored_below = chunk + 1;
-        if is_freed {
+        if stage == Stage::Freed {
             self.freed -= 1;
         } else {
             self.deeds.push_back(Deed::Tell { lane, letter: ToLaneReceiver::Free { place } });

@@ -25,7 +25,7 @@ use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use table::LaneTable;
+use table::{LaneCourse, LaneTable};
 use thread::{LaneStart, LaneThread, ToLaneSender};
 
 /// Chunks that are read before a lane asks for them, beside one for each lane: what a reader fills while
@@ -211,7 +211,7 @@ impl LaneHub {
     }
 
     pub(super) fn set_paused(&self, paused: bool) {
-        self.table.set_paused(paused);
+        self.table.set_course(if paused { LaneCourse::Paused } else { LaneCourse::On });
     }
 
     /// What a path of a lane is called.
@@ -256,7 +256,7 @@ impl LaneHub {
 
     /// Ends the threads of the lanes; their figures are the last then.
     pub(super) fn end(&mut self) {
-        self.table.end();
+        self.table.set_course(LaneCourse::Ends);
         self.threads.iter_mut().for_each(LaneThread::await_end);
     }
 }

@@ -79,8 +79,17 @@ struct LaneState {
     /// At most the session's window.
     chunks: VecDeque<Arc<LaneChunk>>,
     berths: Vec<Berth>,
-    is_ending: bool,
-    is_paused: bool,
+    course: LaneCourse,
+}
+
+/// Whether lanes send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LaneCourse {
+    On,
+    /// The user has paused the session.
+    Paused,
+    /// The session ends.
+    Ends,
 }
 
 /// What is known of a lane.
@@ -109,8 +118,7 @@ impl LaneTable {
             begun: 0,
             chunks: VecDeque::new(),
             berths: wakers.into_iter().map(berth).collect(),
-            is_ending: false,
-            is_paused: false,
+            course: LaneCourse::On,
         })))
     }
 
@@ -146,7 +154,7 @@ impl LaneTable {
     /// What a lane with room sends next.
     pub(super) fn next(&self, now: Timestamp, lane: usize, seen: LaneSeen) -> Option<LaneWork> {
         let mut state = self.lock();
-        if state.is_ending || state.is_paused {
+        if state.course != LaneCourse::On {
             return None;
         }
         state.schedule.observe(now, lane, seen);
@@ -207,27 +215,17 @@ impl LaneTable {
         self.lock().schedule.counts()
     }
 
-    /// Nothing is sent while the session is paused.
-    pub(super) fn set_paused(&self, paused: bool) {
+    /// Nothing is sent while the session is paused, and nothing any more once it ends.
+    pub(super) fn set_course(&self, course: LaneCourse) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.is_paused, paused) != paused {
-            state.wake_all();
+        if state.course != LaneCourse::Ends && state.course != course {
+            state.course = course;
+            state.berths.iter().for_each(|berth| berth.waker.wake());
         }
     }
 
-    pub(super) fn is_paused(&self) -> bool {
-        self.lock().is_paused
-    }
-
-    /// The session ends.
-    pub(super) fn end(&self) {
-        let mut state = self.lock();
-        state.is_ending = true;
-        state.wake_all();
-    }
-
-    pub(super) fn is_ending(&self) -> bool {
-        self.lock().is_ending
+    pub(super) fn course(&self) -> LaneCourse {
+        self.lock().course
     }
 }
 
@@ -243,9 +241,5 @@ impl LaneState {
 
     fn wake_idle(&self) {
         self.berths.iter().filter(|berth| berth.is_idle).for_each(|berth| berth.waker.wake());
-    }
-
-    fn wake_all(&self) {
-        self.berths.iter().for_each(|berth| berth.waker.wake());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::LaneShown;
 use super::seat::Seat;
-use super::table::LaneTable;
+use super::table::{LaneCourse, LaneTable};
 use crate::failure::{PeerName, StreamsTried};
 use crate::lanes::LaneSetup;
 use crate::letters::{MAILBOX_MAX, Post, ToSender};
@@ -151,7 +151,7 @@ impl LaneSender {
 
     fn work(&mut self) -> std::result::Result<(), LaneEnd> {
         let mut heartbeat = self.link.clock().now() + HEARTBEAT;
-        while !self.table.is_ending() {
+        while self.table.course() != LaneCourse::Ends {
             self.take_letters().map_err(LaneEnd::OfSession)?;
             self.take_acks().map_err(LaneEnd::OfLane)?;
             self.seat.settle(&mut self.policy, &mut self.machine);
@@ -228,7 +228,7 @@ impl LaneSender {
 
     fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {
         let until = self.machine.poll_timeout().unwrap_or(heartbeat).min(heartbeat);
-        if self.table.is_paused() {
+        if self.table.course() == LaneCourse::Paused {
             return self.pause(Wait::Cap, until, Interest::Readable);
         }
         if !self.link.has_peer() {
