@@ -2,6 +2,7 @@
 
 use super::LaneShown;
 use super::seat::Seat;
+use super::shown::seen_of;
 use super::table::{LaneCourse, LaneTable};
 use crate::failure::{PeerName, StreamsTried};
 use crate::lanes::LaneSetup;
@@ -13,7 +14,7 @@ use fobs_model::error::{Error, Result};
 use fobs_proto::congestion::{PathHistory, Priority};
 use fobs_proto::sender::{Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
-    GRANTS_MAX, HEARTBEAT, LaneSeen, PACE_GRAIN, SendPolicy, SendPolicyConfig, Silence, Wait, WaitTimes,
+    GRANTS_MAX, HEARTBEAT, PACE_GRAIN, SendPolicy, SendPolicyConfig, Silence, Wait, WaitTimes,
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Rate, Timestamp};
@@ -223,7 +224,7 @@ impl LaneSender {
     fn show(&self, silence: Silence) {
         let now = self.link.clock().now();
         let shown = LaneShown::of(&self.machine, &self.link, silence, self.waits);
-        self.table.observe(now, self.lane, LaneSeen::of(&self.machine), shown);
+        self.table.observe(now, self.lane, seen_of(&self.machine), shown);
     }
 
     fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {
