@@ -20,8 +20,10 @@ impl Client<'_> {
         paths: Vec<Vec<u8>>,
         resuming: Resuming,
     ) -> Result<Open> {
-        let streams = self.want_streams()?;
         let lanes = self.ask_for_lanes();
+        // Several lanes are of datagrams alone.
+        let has_several = lanes.as_ref().is_some_and(|ask| ask.paths.len() > 1);
+        let streams = if has_several { false } else { self.want_streams()? };
         Ok(Open { streams, lanes, ..self.plain_open(direction, paths, resuming) })
     }
 
