@@ -44,6 +44,9 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
     }
 }
 
+/// Lanes beside the first, with their configurations.
+type FurtherLanes = (LanesSetup, Vec<SenderConfig>);
+
 /// How the first lane sends, and the others with them, where there are any. A rate that the user fixes is
 /// divided equally among the paths; `make` makes a configuration with a controller of its own.
 pub(crate) fn with_lanes(
@@ -51,7 +54,7 @@ pub(crate) fn with_lanes(
     lanes: Option<LanesSetup>,
     sending: &Sending,
     make: impl Fn(&Sending) -> Result<SenderConfig>,
-) -> Result<(SenderConfig, Option<(LanesSetup, Vec<SenderConfig>)>)> {
+) -> Result<(SenderConfig, Option<FurtherLanes>)> {
     let Some(lanes) = lanes else { return Ok((config, None)) };
     let paths = lanes.paths.iter().max().map_or(1, |newest| u64::from(*newest) + 1);
     let fixed_bps = sending.fixed_bps.map(|bps| (bps / paths).max(1));
