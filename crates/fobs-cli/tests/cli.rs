@@ -120,7 +120,7 @@ fn version_is_that_of_the_package() {
 fn help_of_cp_lists_all_flags() {
     let flags = flags_in_help(&printed(&["cp", "--help"]));
     let expected = "-r -p -q -v -C -l -P -i -F -J -o -3 -4 -6 -S --through-here --push-binary --no-push-binary --recursive --preserve --quiet --verbose --compress --port \
-                    --identity --ssh-config --jump --ssh-option --ipv4 --ipv6 --cc --rate --ack-every --burst --packet-size --udp-ports \
+                    --identity --ssh-config --jump --ssh-option --ipv4 --ipv6 --cc --rate --ack-every --burst --packet-size --udp-ports --via --lanes \
                     --fobs-path --json --known-hosts --ssh --transport --tcp-cc --tcp-buffer --stream-allotment --priority --deadline --loss-cause --explain --trace --fsync --timeout --min-rate --memory \
                     --cache --no-partial --append-verify --checksum --delta --progress -h --help";
     assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());

@@ -35,7 +35,7 @@ use fobs_store::SourcesHere;
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Errand, Tcp, outside};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -443,6 +443,17 @@ impl Daemon {
         Known { rights, limits, place }
     }
 
+    /// Where lanes come in that are called at `local`: at every address, if the server listens at all of
+    /// them.
+    fn lanes_ip(&self, local: IpAddr) -> IpAddr {
+        let is_all = |at: &SocketAddr| at.ip().is_unspecified() && at.is_ipv4() == local.is_ipv4();
+        match local {
+            _ if !self.options.listen.iter().any(is_all) => local,
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
+
     fn policy(
         &self,
         rights: Rights,
@@ -460,6 +471,7 @@ impl Daemon {
             permit: if self.options.read_only { permit.read_only() } else { permit },
             within: Vec::new(),
             udp_ip: local.ip().to_canonical(),
+            lanes_ip: self.lanes_ip(local.ip().to_canonical()),
             udp_ports: self.options.udp_ports,
             streams: StreamEntrance::Own,
             addresses: Vec::new(),

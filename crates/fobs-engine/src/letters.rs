@@ -49,6 +49,11 @@ pub(super) enum ToSender {
     Filled(Box<Filled>),
     ReadFailed(Error),
     Control(ControlEvent),
+    /// A lane beside the first sends nothing more.
+    LaneEnded {
+        lane: usize,
+        error: Error,
+    },
 }
 
 /// To the receiving thread.
@@ -68,6 +73,18 @@ pub(super) enum ToReceiver {
     StoreFailed(Error),
     Finished(SinkSummary, Closing),
     Control(ControlEvent),
+    /// A chunk is complete that came by a lane beside the first, by that lane's number.
+    OfLane {
+        lane: usize,
+        chunk: ChunkId,
+        buffer: PageBuffer,
+        len: usize,
+    },
+    /// A lane beside the first receives nothing more.
+    LaneEnded {
+        lane: usize,
+        error: Error,
+    },
 }
 
 /// An event of the control channel.
@@ -94,7 +111,12 @@ impl<T> Clone for Post<T> {
 
 impl<T> Post<T> {
     pub(super) fn new(waker: Waker) -> (Post<T>, Receiver<T>) {
-        let (sender, receiver) = sync_channel(MAILBOX_MAX);
+        Post::with_room(MAILBOX_MAX, waker)
+    }
+
+    /// With room for so many letters.
+    pub(super) fn with_room(letters: usize, waker: Waker) -> (Post<T>, Receiver<T>) {
+        let (sender, receiver) = sync_channel(letters);
         (Post { sender, waker }, receiver)
     }
 

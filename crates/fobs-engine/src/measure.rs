@@ -128,6 +128,11 @@ impl SenderMeter {
         }
     }
 
+    /// Waits so far.
+    pub(super) fn waits(&self) -> WaitTimes {
+        self.waits
+    }
+
     /// From now on samples say that this is the user's cap, bits per second.
     pub(super) fn set_cap(&mut self, cap_bps: u64) {
         self.cap.bps = cap_bps;

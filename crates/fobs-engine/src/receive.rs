@@ -1,8 +1,10 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
+mod batches;
 mod ending;
 mod intake;
 mod job;
+mod lanes;
 mod news;
 mod streams;
 
@@ -11,6 +13,7 @@ pub use job::{ReceiveJob, ReceiveOutcome};
 use super::endurance::{ControlWatch, Floor, NewsWatch, PulseTeller, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified, taken_over, tell_abort, unasked};
 use super::host::HostWatch;
+use super::lanes::LanesSetup;
 use super::letters::{ControlEvent, MAILBOX_MAX, Post, Routed, ToReceiver, forward_control};
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
@@ -19,31 +22,30 @@ use super::streams::Incoming;
 use super::survey::{Answering, Inbox, NamingBases, violation};
 use super::throttle::ThrottleEnd;
 use super::writer::{self, Store};
-use super::{Link, Reporter, Steering, thread};
+use super::{Clock, Link, Reporter, Steering, thread};
 use fobs_channel::control::{ControlReader, ControlWriter};
+use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::cause::RemedyAction;
 use fobs_model::error::Result;
 use fobs_model::measured::Measured;
 use fobs_model::message::{Finished, Message};
 use fobs_model::sample::ReceiverSample;
-use fobs_proto::receiver::{ChunkVerification, Receiver};
+use fobs_proto::receiver::{ChunkVerification, Receiver, ReceiverConfig};
 use fobs_proto::session::{HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
-use fobs_proto::wire::{ACK_LEN_MAX, ACK_LEN_SMALL, Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_store::delta::{FineAsk, NameKey, Offers};
 use fobs_store::survey::Compare;
 use fobs_store::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
-use fobs_sys::{Ecn, Interest, SendError};
-use intake::{Arrivals, Intake};
+use fobs_sys::Interest;
+use intake::Arrivals;
+use lanes::{LaneQuay, config_of_lane};
 use news::Keepalives;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Batches read between two looks at the mailbox.
-const BATCHES_PER_TURN: usize = 8;
 /// How long a receiver that ends early waits for its writer to clean up: the writer may be stuck in a write
 /// to a disk or a pipe that has stopped, and then nothing can be cleaned up anyway.
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
@@ -91,6 +93,8 @@ struct Receiving {
     steering: Steering,
     /// The version of what the sender was told last.
     steered: u64,
+    /// Where the chunks of several lanes come together.
+    lanes: Option<LaneQuay>,
     _throttle_end: ThrottleEnd,
 }
 
@@ -166,10 +170,12 @@ impl Receiving {
         let mut sink = job.sink;
         let budget = sink.budget().clone();
         let takeover = sink.watch();
-        let writing = WorkMeter::new(link.clock());
+        let (writing, to_lanes) = (WorkMeter::new(link.clock()), post.clone());
         let (store, storing) =
             writer::start(sink, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
-        let mut machine = Receiver::new(job.config);
+        let around = (&job.writer, &to_lanes, link.clock());
+        let (config, lanes) = lanes_of(job.lanes, job.config, around, (&budget, job.endurance.timeout))?;
+        let mut machine = Receiver::new(config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
         job.steering.attach(link.waker());
         let (began, side) = (link.clock().now(), link.side);
@@ -206,6 +212,7 @@ impl Receiving {
             streams,
             steering: job.steering,
             steered: 0,
+            lanes,
             _throttle_end: job.throttle.end_on_drop(),
         };
         Ok((receiving, storing))
@@ -269,6 +276,7 @@ impl Receiving {
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
         self.peer.check(self.policy.check_silence(now, self.last_heard()))?;
         self.check_news(now)?;
+        self.look_after_lanes(now);
         if let Some((chunk, tries)) = self.hopeless
             && self.policy.is_hopeless(now)
         {
@@ -319,7 +327,7 @@ impl Receiving {
     /// Takes a sample.
     fn measure(&mut self, audience: Audience) {
         let stats = self.machine.stats();
-        let sample = ReceiverSample {
+        let mut sample = ReceiverSample {
             packets: stats.packets,
             bytes: stats.bytes,
             socket_drops: u64::from(self.link.socket_drops().unwrap_or(0)),
@@ -332,6 +340,7 @@ impl Receiving {
             behind_max_us: u64::try_from(stats.behind_max.as_micros()).unwrap_or(u64::MAX),
             ..self.meter.sample(self.link.clock().now())
         };
+        self.add_lanes(&mut sample);
         self.reporter.here(Measured::Receiver(sample), audience);
     }
 
@@ -354,60 +363,6 @@ impl Receiving {
         }
     }
 
-    /// Reads batches, a bounded number of them; whether the socket is empty now.
-    fn take_batches(&mut self) -> Result<bool> {
-        for _ in 0..BATCHES_PER_TURN {
-            if self.take_batch()? == 0 {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Reads one batch; the number of its datagrams.
-    fn take_batch(&mut self) -> Result<usize> {
-        let Receiving { link, machine, arrivals, .. } = self;
-        let mut intake = Intake { machine, arrivals, failure: None };
-        let count = link.receive(&mut intake)?;
-        if let Some(error) = intake.failure {
-            return Err(error);
-        }
-        // One report for the batch: it arrived as one, and arrival stamps cannot tell more.
-        if let Some(ack) = self.machine.poll_ack(self.link.clock().now()) {
-            self.send_ack(&ack)?;
-        }
-        self.hand_over_complete();
-        Ok(count)
-    }
-
-    /// Complete chunks go to the writer.
-    fn hand_over_complete(&mut self) {
-        while let Some((chunk, buffer, len)) = self.arrivals.pop_complete() {
-            self.keepalives.on_complete(chunk, len);
-            self.store.chunk(chunk, buffer, len);
-        }
-    }
-
-    /// By both ways: a repetition does no harm, and one of them may be blocked.
-    fn send_ack(&mut self, ack: &Ack) -> Result<()> {
-        self.send_ack_by_streams(ack);
-        let mut body = Vec::with_capacity(ACK_LEN_MAX);
-        ack.encode_within(self.machine.ack_len_max(), &mut body);
-        let mut sealed = self.link.seal_body(self.next_ack, Header::Ack, &body);
-        self.next_ack += 1;
-        match self.link.send(&mut sealed, Ecn::NotEct) {
-            // A lost ack is repaired by the next one.
-            Ok(()) | Err(SendError::WouldBlock | SendError::Refused) => Ok(()),
-            Err(SendError::NoBuffers | SendError::TooLarge) => {
-                if body.len() > ACK_LEN_SMALL {
-                    self.machine.handle_ack_refused();
-                }
-                Ok(())
-            }
-            Err(SendError::Io(error)) => self.peer.refused_datagrams(&error),
-        }
-    }
-
     /// Sends a message. Where the sender no longer listens, its last letters hold the better error.
     fn send_message(&mut self, message: &Message) -> Result<()> {
         let sent = self.writer.post(message);
@@ -423,15 +378,24 @@ impl Receiving {
             match letter {
                 ToReceiver::Verdict { chunk, verdict } => self.take_verdict(chunk, verdict)?,
                 ToReceiver::Stored { chunk, buffer } => {
-                    self.arrivals.give_back(buffer);
                     if !self.keepalives.on_stored(chunk) {
                         self.reporter.advance();
                     }
+                    if self.lanes.is_some() {
+                        self.take_lane_stored(chunk, buffer)?;
+                        continue;
+                    }
+                    self.arrivals.give_back(buffer);
                     if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
                         self.store.finish();
                     }
                 }
+                ToReceiver::Returned { buffer } if self.lanes.is_some() => self.take_lane_buffer(buffer)?,
                 ToReceiver::Returned { buffer } => self.arrivals.give_back(buffer),
+                ToReceiver::OfLane { lane, chunk, buffer, len } => {
+                    self.take_lane_chunk((lane, chunk), buffer, len)?;
+                }
+                ToReceiver::LaneEnded { lane, error } => self.lane_ended(lane, &error),
                 ToReceiver::StoreFailed(error) => return Err(error),
                 ToReceiver::Finished(summary, closing) => self.summary = Some((summary, closing)),
                 ToReceiver::Control(event) => self.take_control(event)?,
@@ -443,6 +407,9 @@ impl Receiving {
     }
 
     fn take_verdict(&mut self, chunk: ChunkId, verdict: ChunkVerification) -> Result<()> {
+        if self.lanes.is_some() {
+            return self.take_lane_verdict(chunk, verdict);
+        }
         let now = self.link.clock().now();
         let attempt = match self.policy.handle_verdict(now, &mut self.machine, chunk, verdict) {
             VerdictOutcome::Verified => {
@@ -490,4 +457,17 @@ impl Receiving {
         }
         Ok(())
     }
+}
+
+/// The configuration of the first lane, and the others, if there are any.
+fn lanes_of(
+    lanes: Option<LanesSetup>,
+    config: ReceiverConfig,
+    (writer, session, clock): (&ControlWriter, &Post<ToReceiver>, Clock),
+    needs: (&MemoryBudget, Duration),
+) -> Result<(ReceiverConfig, Option<LaneQuay>)> {
+    let Some(setup) = lanes else { return Ok((config, None)) };
+    let config = config_of_lane(config, setup.count());
+    let quay = LaneQuay::start(setup, config, (writer, session), needs, clock)?;
+    Ok((config, Some(quay)))
 }

@@ -1,10 +1,12 @@
 //! The sending thread: paces packets, takes acks, gives empty buffers to the reader.
 
+mod chunks;
 mod figures;
 mod forward;
 mod gauge;
 mod held;
 mod job;
+mod lanes;
 mod news;
 mod outbox;
 mod removal;
@@ -16,8 +18,9 @@ pub use job::{SendJob, SendOutcome};
 
 use super::causes::Causes;
 use super::endurance::{ControlWatch, Floor, NewsWatch, PulseTeller, Stake};
-use super::failure::{PeerName, aborted, closed_early, never_verified};
-use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender};
+use super::failure::{PeerName, aborted, closed_early};
+use super::lanes::LanesSetup;
+use super::letters::{ControlEvent, Grant, MAILBOX_MAX, Post, ToSender};
 use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
 use super::measure::{Audience, Cap, SenderMeter};
 use super::meter::WorkMeter;
@@ -31,31 +34,27 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;
 use fobs_model::measured::Measured;
 use fobs_model::message::{Complete, Finished, Message};
-use fobs_proto::congestion::{PathHistory, RateSource};
-use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
+use fobs_proto::congestion::{PathHistory, Priority, RateSource};
+use fobs_proto::sender::{Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
-    ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
-    SendPolicyConfig, Side, Wait,
+    FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, PACE_GRAIN, SendPolicy, SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
-use fobs_proto::{ChunkId, Rate, Timestamp};
+use fobs_proto::{Rate, Timestamp};
 use fobs_store::delta::NameKey;
-use fobs_store::survey::Way;
 use fobs_store::{Known, Removal};
 use fobs_sys::Interest;
 use forward::forward;
 use gauge::Gauge;
-use held::{HeldChunk, HeldChunks};
-use outbox::{Outbox, Put};
+use held::HeldChunks;
+use lanes::LaneHub;
+use outbox::{Outbox, Turn};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use steer::Steered;
 use streams::{FramesWait, Routing};
 use telemetry::Telemetry;
-
-/// Bursts between two looks at the mailbox and the socket.
-const BURSTS_PER_TURN: usize = 8;
 
 struct Sending {
     link: Link,
@@ -91,6 +90,9 @@ struct Sending {
     streams: Option<Outgoing>,
     routing: Routing,
     steered: Steered,
+    /// What the lanes share, where there are several.
+    lanes: Option<LaneHub>,
+    grants_max: u32,
     _throttle_end: ThrottleEnd,
 }
 
@@ -101,17 +103,14 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
     let mut sending = Sending::start(job, history.clone())?;
     let outcome = sending.run();
     let now = sending.link.clock().now();
-    let streams = sending.stream_figures();
-    sending.telemetry.measure(now, &sending.machine, streams.sample.clone(), Audience::Both);
+    sending.end_lanes(now);
+    sending.measure(now, Audience::Both);
     let complete = outcome?;
     sending.telemetry.report_causes(now, &mut sending.machine);
-    let finished =
-        figures::finished(&sending.machine, sending.link.rejected(), &streams, sending.gauge.literal());
+    let finished = sending.finished();
     sending.check_roots(&complete)?;
     // The completion signal may overtake the acks of the last chunks, or those may be lost.
-    while let Some(done) = sending.held.pop() {
-        sending.settle(done);
-    }
+    sending.settle_all();
     sending.reporter.standing(&sending.standing());
     if sending.link.side == Side::Client {
         // The server closes its streams soon, and no other is to be made in their place.
@@ -150,6 +149,7 @@ impl Sending {
             streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
         let grants_max = GRANTS_MAX + reader::hands_max() as u32;
         let ((grants, granted), reading) = (sync_channel(grants_max as usize), WorkMeter::new(link.clock()));
+        let lanes = lanes_of(job.lanes, &link, &post, job.endurance.timeout)?;
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
@@ -158,10 +158,7 @@ impl Sending {
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
         let steered = Steered::start(job.steering, &link, &job.throttle);
-        let mut machine = Sender::new(began, config);
-        if let Some((left, most)) = job.deadline {
-            machine.pursue(began, began + left, most);
-        }
+        let machine = machine_of(began, config, job.deadline);
         Ok(Sending {
             link,
             machine,
@@ -197,6 +194,8 @@ impl Sending {
             streams,
             routing,
             steered,
+            lanes,
+            grants_max,
             _throttle_end: job.throttle.end_on_drop(),
         })
     }
@@ -214,6 +213,7 @@ impl Sending {
             self.take_acks()?;
             self.take_stream_news();
             self.settle_verified();
+            self.take_tasks();
             self.gauge.tell_of_lists(&self.writer)?;
             let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
@@ -224,8 +224,7 @@ impl Sending {
                 self.machine.handle_timeout(now);
             }
             if let Some(audience) = self.telemetry.meter.due.poll(now) {
-                let sample = self.stream_figures().sample;
-                self.telemetry.measure(now, &self.machine, sample, audience);
+                self.measure(now, audience);
             }
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
@@ -248,7 +247,8 @@ impl Sending {
     }
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
-        self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
+        let silence = self.policy.check_silence(now, &self.machine, self.last_heard());
+        self.check_lanes(now, silence)?;
         self.check_news(now)?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);
@@ -272,28 +272,19 @@ impl Sending {
         if !self.link.has_peer() {
             return self.pause(Wait::Answers, until, Interest::Readable);
         }
-        for _ in 0..BURSTS_PER_TURN {
-            if !self.outbox.is_pending() {
-                let now = self.link.clock().now();
-                if let Some(refused_until) = self.outbox.refused_until(now) {
-                    return self.pause(Wait::Socket, until.min(refused_until), Interest::Readable);
-                }
-                let next = self.outbox.fill(now, &mut self.machine, &mut self.link, &self.held)?;
+        match self.send_bursts()? {
+            Turn::Busy => self.put_frames().map(|_| ()),
+            Turn::Refused(at) => self.pause(Wait::Socket, until.min(at), Interest::Readable),
+            Turn::Full => self.pause(Wait::Socket, until, Interest::ReadableOrWritable),
+            Turn::Wait(now, next) => {
                 let until = match next {
-                    Transmit::Burst => None,
-                    Transmit::WaitUntil(at) => Some(at.max(now + PACE_GRAIN).min(until)),
-                    Transmit::Wait => Some(until),
+                    Transmit::WaitUntil(at) => at.max(now + PACE_GRAIN).min(until),
+                    Transmit::Wait | Transmit::Burst => until,
                 };
-                if let Some(until) = until {
-                    self.note_idle_datagrams(next == Transmit::Wait);
-                    return self.pause(self.policy.wait(&self.machine), until, Interest::Readable);
-                }
-            }
-            if self.outbox.put_out(&mut self.machine, &mut self.link, &mut self.peer)? == Put::Full {
-                return self.pause(Wait::Socket, until, Interest::ReadableOrWritable);
+                self.note_idle_datagrams(next == Transmit::Wait);
+                self.pause(self.why_waiting(), until, Interest::Readable)
             }
         }
-        self.put_frames().map(|_| ())
     }
 
     /// Gives the streams what they take, then waits, and accounts for the time.
@@ -324,26 +315,6 @@ impl Sending {
         Ok(())
     }
 
-    /// Gives back the buffers of the chunks that the receiver has verified.
-    fn settle_verified(&mut self) {
-        while self.policy.poll_freed(&mut self.machine).is_some() {
-            let Some(done) = self.held.pop() else { break };
-            self.settle(done);
-        }
-    }
-
-    /// The receiver has verified a chunk.
-    fn settle(&mut self, done: HeldChunk) {
-        if done.has_content() {
-            self.reporter.advance();
-        }
-        self.held.give_back(done.buffer);
-        self.reporter.add_bytes(done.data_bytes);
-        let gone = (done.left, done.data_bytes);
-        self.gauge.settled(self.link.clock().now(), gone, self.machine.rtt().min());
-        done.files.into_iter().for_each(|file| self.reporter.file_done(file));
-    }
-
     fn take_letters(&mut self) -> Result<()> {
         for _ in 0..MAILBOX_MAX {
             let Ok(letter) = self.letters.try_recv() else { return Ok(()) };
@@ -351,41 +322,12 @@ impl Sending {
                 ToSender::Filled(filled) => self.take_chunk(*filled)?,
                 ToSender::ReadFailed(error) => return Err(error),
                 ToSender::Control(event) => self.take_control(event)?,
+                ToSender::LaneEnded { lane, error } => self.lane_ended(lane, &error),
             }
         }
         // There may be more: the socket comes first, but the thread must not sleep.
         self.link.waker().wake();
         Ok(())
-    }
-
-    fn take_chunk(&mut self, filled: Filled) -> Result<()> {
-        let Filled { buffer, chunk, known, root, waited, removal } = filled;
-        let left = self.gauge.leaves(self.link.clock().now(), self.policy.held(), &chunk, waited);
-        self.known = known;
-        self.root = root;
-        self.removal = removal;
-        chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
-        let extent = if self.known.scan_complete { Extent::Whole } else { Extent::SoFar };
-        let patch = chunk.patch.map(|patch| patch.chunk);
-        let len = patch.as_ref().map_or(chunk.len, Vec::len) as u32;
-        let read = ChunkRead { len, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
-        self.resumed_bytes += chunk.resumed_bytes;
-        self.reporter.resumed(chunk.resumed_bytes);
-        chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
-        chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
-        chunk.notice.into_iter().for_each(|text| self.reporter.notice_here(text));
-        let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
-        let object = ObjectSize { data_bytes, extent };
-        self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);
-        self.held.push(HeldChunk {
-            buffer,
-            patch,
-            len: chunk.len as u32,
-            data_bytes: chunk.data_bytes,
-            left,
-            files: chunk.files,
-            first_file: chunk.first_file,
-        })
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
@@ -397,6 +339,9 @@ impl Sending {
             ControlEvent::Message(Message::Pulse(pulse)) => self.hear_pulse(now, pulse),
             ControlEvent::Message(Message::Rejected { chunk, attempt }) => {
                 self.send_again(chunk, attempt)?;
+            }
+            ControlEvent::Message(Message::LaneRejected { lane, chunk, attempt }) => {
+                self.send_lane_again(lane, chunk, attempt)?;
             }
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
             ControlEvent::Message(Message::Steer(wanted)) => self.steered.take(wanted),
@@ -420,36 +365,6 @@ impl Sending {
             // A receiver whose path was slow has waited long enough for our last message.
             ControlEvent::Closed(_) if self.complete.is_some() => {}
             ControlEvent::Closed(error) => return Err(closed_early(error)),
-        }
-        Ok(())
-    }
-
-    /// A chunk did not verify. One that left as a patch may be of a file that changed at the receiver: it is
-    /// sent whole, which counts as its first try.
-    fn send_again(&mut self, chunk: ChunkId, attempt: u8) -> Result<()> {
-        if let Some(len) = self.held.whole_len(chunk)
-            && self.machine.handle_unusable(chunk, attempt, len)
-        {
-            self.held.make_whole(chunk);
-            self.gauge.was_mistaken();
-            return Ok(());
-        }
-        match self.policy.handle_rejected(&mut self.machine, chunk, attempt) {
-            Rejection::Hopeless { tries } => Err(never_verified(chunk, tries, self.held.first_file(chunk))),
-            Rejection::Stale | Rejection::Again => Ok(()),
-        }
-    }
-
-    fn grant_buffers(&mut self) -> Result<()> {
-        while let Some(data_max) = self.policy.next_grant(&self.machine) {
-            let grant = Grant { buffer: self.held.buffer()?, data_max: data_max as usize };
-            if let Err(error) = self.grants.try_send(grant) {
-                // The reader has read the final chunk, or its error waits in the mailbox.
-                let (TrySendError::Full(grant) | TrySendError::Disconnected(grant)) = error;
-                self.held.give_back(grant.buffer);
-                return Ok(());
-            }
-            self.policy.handle_granted();
         }
         Ok(())
     }
@@ -479,6 +394,26 @@ impl Sending {
             }
         }
     }
+}
+
+/// The machine, which is to be in time where there is a deadline.
+fn machine_of(began: Timestamp, config: SenderConfig, deadline: Option<(Duration, Priority)>) -> Sender {
+    let mut machine = Sender::new(began, config);
+    if let Some((left, most)) = deadline {
+        machine.pursue(began, began + left, most);
+    }
+    machine
+}
+
+/// The lanes beside the first, if there are any.
+fn lanes_of(
+    lanes: Option<(LanesSetup, Vec<SenderConfig>)>,
+    link: &Link,
+    session: &Post<ToSender>,
+    timeout: Duration,
+) -> Result<Option<LaneHub>> {
+    let Some((setup, configs)) = lanes else { return Ok(None) };
+    LaneHub::start(setup, configs, link, session, timeout).map(Some)
 }
 
 /// The cap on the rate, and the far end's.

@@ -16,7 +16,7 @@ use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
-use fobs_proto::session::{CHUNKS_MAX, StreamTarget, TransportChoice};
+use fobs_proto::session::{CHUNKS_MAX, LANES_MAX, StreamTarget, TransportChoice};
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
 
@@ -30,6 +30,8 @@ const GREEDY_SEND_BUFFER: usize = 96 << 10;
 const ACK_EVERY_LIMIT: u32 = 1 << 20;
 /// Longest part of a name from the peer that is shown, characters: a root has 64 digits, names are shorter.
 const WORD_CHARS_MAX: usize = 64;
+/// Longest sentence about a lane that is shown, characters.
+const LANE_CHARS_MAX: usize = 240;
 
 /// The sending machine's configuration; the link fills in what it knows. `payload_size`: data bytes per
 /// packet, `None` to probe the path; `chunk_limit`: first chunk that the receiver has no room for. `Usage`
@@ -212,6 +214,12 @@ pub fn summary(
         cpu_seconds: ours.0,
         cpu_seconds_peer: sane(peers.0),
         max_rss_bytes_peer: peers.1,
+        lanes: finished
+            .lanes
+            .iter()
+            .take(LANES_MAX + 1)
+            .map(|lane| printable(lane, LANE_CHARS_MAX))
+            .collect(),
         deletions_left: 0,
         errors,
     }

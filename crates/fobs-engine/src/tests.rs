@@ -8,6 +8,7 @@ mod deltas;
 mod doors;
 mod ends;
 mod lane;
+mod lanes;
 mod lies;
 mod moves;
 mod relay;

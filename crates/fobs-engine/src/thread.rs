@@ -3,6 +3,7 @@
 use fobs_model::error::{Error, ErrorKind};
 use fobs_sys::{ThreadDuty, hint_scheduler, set_timer_slack_ns};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Timer slack of the threads that pace, ns: the kernel's default of 50 us is half a burst at 5 Gbit/s.
 const TIMER_SLACK_NS: u64 = 1_000;
@@ -18,6 +19,20 @@ pub(super) fn spawn<T: Send + 'static>(
         );
         Error::new(ErrorKind::Internal, message)
     })
+}
+
+/// How long a session waits for a thread that it has told to end, for its last figures.
+const END_WAIT: Duration = Duration::from_millis(200);
+/// How often it looks.
+const END_POLL: Duration = Duration::from_millis(1);
+
+/// Waits for the end of a thread that has been told to end, for a bounded time: it may wait for this one.
+pub(super) fn await_end(handle: &mut Option<JoinHandle<()>>) {
+    let Some(handle) = handle.take() else { return };
+    let until = Instant::now() + END_WAIT;
+    while !handle.is_finished() && Instant::now() < until {
+        std::thread::sleep(END_POLL);
+    }
 }
 
 /// Makes the calling thread a punctual one, which wakes when its timer says so.

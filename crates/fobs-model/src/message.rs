@@ -18,7 +18,7 @@ use crate::sample::{ReceiverSample, SenderSample};
 use crate::steer::Wanted;
 pub use features::*;
 pub use files::{FileRequest, WireEntry};
-pub use open::{Accept, ByteRange, HostPort, Open, Resuming, Reuse, Sending};
+pub use open::{Accept, ByteRange, HostPort, LanesAsk, LanesGrant, Open, Resuming, Reuse, Sending};
 pub use pipe::{PipeEnd, PipeKeep, PipeNews, PipeOpen, PipeRequest, PipeResume, PipeTicket};
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +145,15 @@ pub enum Message {
     /// Receiver: this chunk, laid out for the `attempt`-th time, did not verify.
     Rejected {
         /// Chunk number.
+        chunk: u32,
+        /// The attempt that failed, from 0.
+        attempt: u8,
+    },
+    /// Receiver: likewise, of a session of several lanes (protocol 13).
+    LaneRejected {
+        /// The lane, from 0.
+        lane: u8,
+        /// Its number of the chunk.
         chunk: u32,
         /// The attempt that failed, from 0.
         attempt: u8,
@@ -377,6 +386,9 @@ pub struct Finished {
     /// File bytes that were sent, by the reason, where deltas were possible (protocol 7.9).
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub literal: Literal,
+    /// A sentence about each lane, where there were several (protocol 13).
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub lanes: Vec<String>,
 }
 
 /// One message a line, of every kind; without the newer members as version 0.1 sent it.

@@ -11,6 +11,7 @@ mod rules;
 pub mod sync;
 mod terms;
 mod transport;
+mod via;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -33,6 +34,7 @@ pub use picked::PickedNames;
 pub use preserve::{FileSystems, Follow, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use terms::{Overwrite, Sight, Stamps, Terms};
 pub use transport::{STREAMS_MAX, StreamAllotment, TcpTuning, Transport};
+pub use via::{Lanes, Via};
 
 /// One end of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,6 +247,8 @@ pub struct TransferOptions {
     pub stream_allotment: StreamAllotment,
     /// `--udp-ports`: first and last UDP port that the server may bind; `None` leaves it to the server.
     pub udp_ports: Option<(u16, u16)>,
+    /// `--via`, `--lanes`: the paths of the data, and how many lanes use them.
+    pub lanes: Lanes,
     /// `-4`, `-6`: the IP versions that may be used.
     pub address_family: AddressFamily,
     /// `-i`: the identity file of ssh or FOBS, by carrier; `None` is the default one.
@@ -295,6 +299,7 @@ impl Default for TransferOptions {
             tcp: TcpTuning::default(),
             stream_allotment: StreamAllotment::NextFree,
             udp_ports: None,
+            lanes: Lanes::default(),
             address_family: AddressFamily::Any,
             identity: None,
             port: None,

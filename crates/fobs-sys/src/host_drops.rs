@@ -69,23 +69,28 @@ pub(crate) fn local_address(peer: SocketAddr) -> io::Result<IpAddr> {
 
 /// Name of the interface that has this address.
 pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
+    local_addresses().into_iter().find(|(_, ip)| *ip == address).map(|(name, _)| name)
+}
+
+/// The addresses of this host, each with the name of its interface, in the kernel's order; none where it does
+/// not tell.
+pub fn local_addresses() -> Vec<(String, IpAddr)> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs stores a list in `first`; it is freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
-        return None;
+        return Vec::new();
     }
-    let mut found = None;
+    let mut found = Vec::new();
     let mut next = first;
     for _ in 0..ADDRESSES_MAX {
         // SAFETY: `next` is null or points to an entry of the list, which lives until it is freed below.
         let Some(entry) = (unsafe { next.as_ref() }) else { break };
         next = entry.ifa_next;
         // SAFETY: `ifa_addr` is null or points to an address of the family that it names (getifaddrs(3)).
-        if unsafe { address_at(entry.ifa_addr) } == Some(address) {
+        if let Some(ip) = unsafe { address_at(entry.ifa_addr) } {
             // SAFETY: the name of an entry is a string with a terminating zero.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found = name.to_str().ok().map(str::to_owned);
-            break;
+            found.extend(name.to_str().ok().map(|name| (name.to_owned(), ip)));
         }
     }
     // SAFETY: the list is the one that getifaddrs made, and nothing uses it any more.
@@ -155,6 +160,12 @@ mod tests {
         assert_eq!(dropped_by("eth0: 1 2 x 3 4\n", "eth0"), None);
         let softnet = "0079db46 0000000a 00000008 00000000\n00987b1a 00000010 00000000\n\nzz\n";
         assert_eq!(backlog(softnet), 26);
+    }
+
+    #[test]
+    fn the_loopback_has_its_address() {
+        let found = local_addresses();
+        assert!(found.contains(&("lo".to_owned(), Ipv4Addr::LOCALHOST.into())), "{found:?}");
     }
 
     #[test]

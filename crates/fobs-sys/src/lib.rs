@@ -43,7 +43,7 @@ pub mod wait;
 
 pub use allocator::limit_arenas;
 pub use clock::{monotonic_ns, set_timer_slack_ns};
-pub use host_drops::{HostDropMeter, HostDrops};
+pub use host_drops::{HostDropMeter, HostDrops, local_addresses};
 pub use interface::Interface;
 pub use page_buffer::PageBuffer;
 pub use pipe::widen_pipe;

@@ -1,12 +1,14 @@
 //! The calling side of one transfer.
 
 mod busy;
+mod candidates;
 mod copy;
 mod dial;
 mod direct;
 mod ends;
 mod files;
 pub(crate) mod hearing;
+mod lanes;
 pub mod line;
 mod link;
 pub mod manner;
@@ -20,7 +22,7 @@ mod streams;
 use crate::examine::walls_here;
 use crate::session::{
     check_bases, cp_rules, cp_survey, delta_of, listing_form, pursuit, receiver_config, sender_config,
-    sending_of, summary, sync_survey,
+    sending_of, summary, sync_survey, with_lanes,
 };
 pub(crate) use copy::copy;
 use copy::expands;
@@ -30,16 +32,17 @@ use fobs_channel::control::{ChannelLane, ControlChannel, ControlWriter, DoorMail
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_engine::memory::history::RememberedPath;
 use fobs_engine::memory::lessons::Lessons;
-use fobs_engine::{ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
+use fobs_engine::{LanesSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
-use fobs_model::message::{Accept, Hello, Open, PARTS, PathRole, Reuse, STEER};
+use fobs_model::message::{Accept, Hello, Open, PARTS, PathRole, Reuse, STEER, Sending};
 use fobs_model::options::sync::SYNC2;
 use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
 use fobs_model::walls::Walls;
 use fobs_proto::receiver::ReceiverConfig;
+use fobs_proto::sender::SenderConfig;
 use fobs_proto::session::chunks_within;
 use fobs_store::{Sink, Source};
 use fobs_sys::confine;
@@ -70,6 +73,8 @@ struct Client<'a> {
     hook: Option<CancelHook>,
     /// What is asked of a server that keeps the connection.
     reuse: Reuse,
+    /// Lanes beside the first, from the making of the link on.
+    lanes: Option<LanesSetup>,
 }
 
 /// A server that was reached before, as one more channel to it finds it.
@@ -100,6 +105,7 @@ impl<'a> Client<'a> {
             cancel,
             hook: None,
             reuse: Reuse::default(),
+            lanes: None,
         }
     }
 }
@@ -144,16 +150,18 @@ impl Client<'_> {
         let mut sending = sending_of(self.options);
         // What is beyond the server's limit would only wait for credit, and arrive in bursts.
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
-        let mut config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
-        config.chunks_max = chunks_within(self.options.memory) as usize;
+        let config = config_of(self.options, &sending, accept.chunk_limit)?;
         let cc = config.controller.name();
         let (link, cipher, streams) = self.data_plane(&mut accept, Direction::Sender, Some(cc))?;
+        let make = |sending: &Sending| config_of(self.options, sending, accept.chunk_limit);
+        let (config, lanes) = with_lanes(config, self.lanes.take(), &sending, make)?;
         self.started(cipher, cc, None, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         let lessons = Lessons::of_the_user(&self.channel.peer);
         let job = SendJob {
             link,
+            lanes,
             streams,
             source,
             survey: (knows_survey && accept.survey)
@@ -236,6 +244,7 @@ impl Client<'_> {
         let domain = Domain::of_receiver(sink.writes_below()?);
         let job = ReceiveJob {
             link,
+            lanes: self.lanes.take(),
             streams,
             sink,
             survey,
@@ -293,6 +302,12 @@ impl Client<'_> {
         });
         Ok(())
     }
+}
+
+/// How a lane of this side sends.
+fn config_of(options: &TransferOptions, sending: &Sending, chunk_limit: u32) -> Result<SenderConfig> {
+    let config = sender_config(sending, options.packet_size, chunk_limit)?;
+    Ok(SenderConfig { chunks_max: chunks_within(options.memory) as usize, ..config })
 }
 
 /// What data begins on.

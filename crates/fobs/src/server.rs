@@ -5,6 +5,7 @@ mod files;
 mod grant;
 mod host;
 mod kept;
+mod lanes;
 pub mod login;
 mod opened;
 mod outgoing;
@@ -64,6 +65,8 @@ pub struct Policy {
     pub within: Vec<u8>,
     /// Where UDP sockets are bound.
     pub udp_ip: IpAddr,
+    /// Where those of lanes are, which come by several paths.
+    pub lanes_ip: IpAddr,
     pub udp_ports: (u16, u16),
     /// How streams over TCP get in.
     pub streams: StreamEntrance,
@@ -91,6 +94,7 @@ impl Policy {
             permit: self.permit.clone(),
             within: self.within.clone(),
             udp_ip: self.udp_ip,
+            lanes_ip: self.lanes_ip,
             udp_ports: self.udp_ports,
             streams,
             addresses: self.addresses.clone(),
@@ -207,7 +211,7 @@ fn receive_push(
     (granted, peer): (Granted, &Hello),
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { answer, mut link, streams, knows_survey, .. } = granted;
+    let Granted { answer, mut link, lanes, streams, knows_survey, .. } = granted;
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let (wants_survey, wants_delta) = (resuming.survey, resuming.delta);
@@ -231,8 +235,7 @@ fn receive_push(
         Some(sync) => Some(sync_survey(&mut sink, sync, privileges, |feature| peer.has(feature))?),
         None => survey.then(|| cp_survey(&mut sink, rules, wants_delta)),
     };
-    let limit_bps = policy.throttle.cap(None);
-    let survey_follows = survey.is_some();
+    let (limit_bps, survey_follows) = (policy.throttle.cap(None), survey.is_some());
     let made = sink.directories_made().filter(|_| survey_follows);
     accept(&channel.writer, Accept { survey: survey_follows, limit_bps, withholds, made, ..answer })?;
     link.clock = Clock::start();
@@ -243,6 +246,7 @@ fn receive_push(
     sink.take_notices().into_iter().for_each(|notice| reporter.notice_here(notice));
     let outcome = fobs_engine::receive(ReceiveJob {
         link,
+        lanes,
         streams,
         sink,
         survey,

@@ -5,12 +5,14 @@ pub use fobs_engine::{
     CHUNKS_MAX, PathValidation, choice_of, receiver_config, sender_config, stream_target, summary,
     tcp_tuning, transport_of, udp_options,
 };
+use fobs_engine::{LanesSetup, lane_configs};
 use fobs_filter::{Side, XattrRules};
 use fobs_model::error::Result;
 use fobs_model::message::{DELTA, Hello, PARTS, PATH_VALIDATION, Sending};
 use fobs_model::options::sync::{self, Delta, SyncOptions};
 use fobs_model::options::{CongestionControl, Preserve, Priority, Privileges, TransferOptions, Transport};
 use fobs_model::permit::Permit;
+use fobs_proto::sender::SenderConfig;
 use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
 use fobs_store::{Above, Partial, Sink, SinkSpec, SpecialThere, xattr_rules};
 use std::net::IpAddr;
@@ -38,6 +40,27 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         tcp_cc: options.tcp.congestion.clone(),
         tcp_buffer: options.tcp.buffer,
     }
+}
+
+/// Lanes beside the first, with their configurations.
+type FurtherLanes = (LanesSetup, Vec<SenderConfig>);
+
+/// How the first lane sends, and the others with them, where there are any. A rate that the user fixes is
+/// divided equally among the paths; `make` makes a configuration with a controller of its own.
+pub(crate) fn with_lanes(
+    config: SenderConfig,
+    lanes: Option<LanesSetup>,
+    sending: &Sending,
+    make: impl Fn(&Sending) -> Result<SenderConfig>,
+) -> Result<(SenderConfig, Option<FurtherLanes>)> {
+    let Some(lanes) = lanes else { return Ok((config, None)) };
+    let paths = lanes.paths.iter().max().map_or(1, |newest| u64::from(*newest) + 1);
+    let fixed_bps = sending.fixed_bps.map(|bps| (bps / paths).max(1));
+    let of_path = Sending { fixed_bps, ..sending.clone() };
+    let mut configs = lane_configs(&lanes.paths, || make(&of_path))?;
+    let further = configs.split_off(1);
+    let first = configs.pop().unwrap_or(config);
+    Ok((first, Some((lanes, further))))
 }
 
 /// Time until a moment by this host's clock; zero if it has passed.

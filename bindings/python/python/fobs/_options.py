@@ -43,10 +43,12 @@ class Options(TypedDict, total=False):
     ack_every: int | None
     burst: int | None
     packet_size: int | None
+    lanes: int | None
     memory: int | str | None
     resume_window: int | str | None
     transport: str | None
     udp_ports: str | tuple[int, int] | None
+    via: str | Sequence[str] | None
     address_family: str | int | None
     identity: str | bytes | os.PathLike[str] | None
     port: int | None
@@ -80,7 +82,7 @@ _FILES = frozenset({"identity", "known_hosts", "ssh_config"})
 #: A program of this host, which is looked for on the PATH if it has no slash.
 _PROGRAM = "ssh_program"
 _PATHS = _FILES | {"fobs_path", _PROGRAM}
-_COUNTS = frozenset({"ack_every", "burst", "packet_size", "port"})
+_COUNTS = frozenset({"ack_every", "burst", "lanes", "packet_size", "port"})
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]*)\s*")
 _RATE_UNIT = re.compile(r"([kKmMgGtT]i?)?(B|bits?|b|Bit|BIT)?(?:/s|ps)?")

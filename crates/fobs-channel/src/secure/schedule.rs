@@ -99,12 +99,31 @@ pub struct SessionKeys {
     pub datagrams: DatagramKeys,
     /// Those of streams.
     pub streams: StreamKeys,
+    /// Those of the packets of each lane beside the first, under the second schedule (protocol 13).
+    pub lanes: Vec<DatagramKeys>,
 }
+
+/// The labels of the lanes beside the first.
+const LANE_LABELS: &[&str] = &[
+    "lane 1", "lane 2", "lane 3", "lane 4", "lane 5", "lane 6", "lane 7", "lane 8", "lane 9", "lane 10",
+    "lane 11", "lane 12", "lane 13", "lane 14", "lane 15",
+];
 
 impl SessionKeys {
     /// Derives all that will be needed; the secret is gone then.
     pub fn derive(secret: SessionSecret, schedule: KeySchedule, cipher: Cipher) -> SessionKeys {
-        SessionKeys::limited(secret, schedule, cipher, cipher.failures_max())
+        SessionKeys::with_lanes(secret, schedule, cipher, 1)
+    }
+
+    /// The same for a session of so many lanes.
+    pub fn with_lanes(
+        secret: SessionSecret,
+        schedule: KeySchedule,
+        cipher: Cipher,
+        lanes: usize,
+    ) -> SessionKeys {
+        let further = lanes.saturating_sub(1);
+        SessionKeys::of(secret, schedule, cipher, (cipher.failures_max(), further))
     }
 
     /// The same; `failures_max` packets and records may fail to open.
@@ -113,6 +132,15 @@ impl SessionKeys {
         schedule: KeySchedule,
         cipher: Cipher,
         failures_max: u64,
+    ) -> SessionKeys {
+        SessionKeys::of(secret, schedule, cipher, (failures_max, 0))
+    }
+
+    fn of(
+        secret: SessionSecret,
+        schedule: KeySchedule,
+        cipher: Cipher,
+        (failures_max, lanes): (u64, usize),
     ) -> SessionKeys {
         let extracted = schedule.extract(&secret);
         drop(secret);
@@ -127,6 +155,20 @@ impl SessionKeys {
             failures: failures.clone(),
             pieces,
         };
+        let lane = |label: &'static str| {
+            let secret = labels.next(&extracted, label);
+            let traffic = |direction: Direction| Ratchet::of(labels, labels.next(&secret, direction.label()));
+            DatagramKeys {
+                sender: traffic(Direction::Sender),
+                receiver: traffic(Direction::Receiver),
+                failures: failures.clone(),
+                pieces: datagrams.pieces.clone(),
+            }
+        };
+        let lanes = match schedule {
+            KeySchedule::First => Vec::new(),
+            KeySchedule::Second => LANE_LABELS.iter().take(lanes).map(|label| lane(label)).collect(),
+        };
         let pass = StreamPass::new(labels, &extracted);
         let streams = match schedule {
             KeySchedule::First => StreamKeys::of_any_index(labels, extracted, pass, failures),
@@ -134,7 +176,7 @@ impl SessionKeys {
                 StreamKeys::in_order(labels, labels.next(&extracted, "streams"), pass, failures)
             }
         };
-        SessionKeys { datagrams, streams }
+        SessionKeys { datagrams, streams, lanes }
     }
 }
 

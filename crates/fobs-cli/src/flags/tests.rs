@@ -68,6 +68,8 @@ fn sample(row: Row) -> &'static str {
         "loss-cause" => "off",
         "min-rate" => "1Mbit/30s",
         "udp-ports" => "5000-5009",
+        "via" => "10.0.2.1",
+        "lanes" => "2",
         "memory" => "128MiB",
         "packet-size" => "8KiB",
         "chmod" => "go-w",

@@ -93,6 +93,7 @@ pub fn explain(why: &Explanation, outcome: &Outcome) {
     why.text().lines().for_each(note);
     let deltas = outcome.as_ref().ok().and_then(|done| done.deltas.sentence(&show_bytes));
     deltas.iter().for_each(|told| note(told));
+    outcome.iter().flat_map(|done| &done.lanes).for_each(|lane| note(lane));
 }
 
 /// Lines that are safe for a terminal.

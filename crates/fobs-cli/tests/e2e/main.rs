@@ -39,6 +39,7 @@ mod jobs_page;
 mod jobs_paths;
 mod jobs_when;
 mod keys;
+mod lanes;
 mod live;
 mod logins;
 mod memory;

@@ -155,6 +155,14 @@ impl Net {
         }
     }
 
+    /// Joins the two hosts by one more pair of devices, without addresses. Namespaces only.
+    pub fn join_again(&self, device: &str) {
+        let [client, server] = [Side::Client, Side::Server].map(|side| self.namespace(side));
+        ip(&[
+            "link", "add", device, "netns", client, "type", "veth", "peer", "name", device, "netns", server,
+        ]);
+    }
+
     /// Sets the largest IP packet that a side's device sends and takes, bytes. Where the two differ, what the
     /// smaller one does not take vanishes without a word: a black hole. Namespaces only.
     pub fn mtu(&self, side: Side, bytes: u16) {

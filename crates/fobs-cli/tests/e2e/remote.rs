@@ -49,6 +49,11 @@ impl<'a> Route<'a> {
         Route { case, direction, end }
     }
 
+    /// To a daemon that runs.
+    pub fn to(case: &'a Case, daemon: Daemon, direction: Direction) -> Route<'a> {
+        Route { case, direction, end: End::Daemon(Box::new(daemon)) }
+    }
+
     fn remote_root(&self) -> &Path {
         match &self.end {
             End::Daemon(daemon) => &daemon.root,

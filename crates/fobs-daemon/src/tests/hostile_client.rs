@@ -43,6 +43,7 @@ fn open(direction: TransferDirection) -> Open {
         sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
         udp_ports: None,
         probe: None,
+        lanes: None,
         reuse: Reuse::default(),
         must: Vec::new(),
         timeout: None,

@@ -15,7 +15,7 @@ use fobs_channel::secure::identity::Identity;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind};
 use fobs_model::event::{Event, EventSink, Outcome};
-use fobs_model::message::{Accept, Hello, HostPort, Message, SecretBytes};
+use fobs_model::message::{Accept, Hello, HostPort, LanesGrant, Message, SecretBytes};
 use fobs_model::options::{Carrier, Location, Remote, TransferOptions, Transport};
 use fobs_store::SourceShape;
 
@@ -174,6 +174,7 @@ fn accept_at(port: u16) -> Accept {
     Accept {
         udp_addresses: vec![HostPort { host: None, port }],
         tcp_addresses: Vec::new(),
+        lanes: None,
         secret: None,
         key_schedule: 1,
         cipher: "AES-128-GCM".to_owned(),
@@ -300,6 +301,11 @@ fn answers_that_cannot_be_are_refused_with_a_reason() {
     let cases: Vec<(Accept, ErrorKind, &str)> = vec![
         (Accept { cipher: "ROT13\u{1b}".to_owned(), ..accept_at(1) }, ErrorKind::Protocol, "cipher"),
         (Accept { udp_addresses: Vec::new(), ..accept_at(1) }, ErrorKind::Connect, "no address"),
+        (
+            Accept { lanes: Some(LanesGrant { ports: vec![9], window: 7 }), ..accept_at(1) },
+            ErrorKind::Protocol,
+            "2 lanes where 1 were asked for",
+        ),
         (Accept { key_schedule: 3, ..accept_at(1) }, ErrorKind::Protocol, "derives keys in a way"),
         (Accept { key_schedule: 2, ..accept_at(1) }, ErrorKind::Protocol, "sent no session secret"),
         (

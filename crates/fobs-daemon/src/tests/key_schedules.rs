@@ -92,6 +92,7 @@ pub(super) fn push_to(path: &str) -> Open {
         sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
         udp_ports: None,
         probe: None,
+        lanes: None,
         reuse: Reuse::default(),
         must: Vec::new(),
         resuming: Resuming::default(),
@@ -197,6 +198,7 @@ fn server_with(alpn: &'static [&'static [u8]], features: &'static [&'static str]
         let answer = Accept {
             udp_addresses: vec![HostPort { host: None, port }],
             tcp_addresses: Vec::new(),
+            lanes: None,
             secret: told,
             key_schedule: schedule.number(),
             cipher: cipher.name().to_owned(),

@@ -209,6 +209,7 @@ fn pull_of_file() -> Open {
         sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
         udp_ports: None,
         probe: None,
+        lanes: None,
         reuse: Reuse::default(),
         must: Vec::new(),
         resuming: Resuming::default(),

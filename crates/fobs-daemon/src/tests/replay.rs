@@ -142,6 +142,7 @@ impl Host for Login {
             permit: Permit::of_the_user(),
             within: Vec::new(),
             udp_ip: [127, 0, 0, 1].into(),
+            lanes_ip: [127, 0, 0, 1].into(),
             udp_ports: UDP_PORTS,
             streams: StreamEntrance::Own,
             addresses: Vec::new(),

@@ -32,7 +32,7 @@ impl Running {
         match self.letters.recv_timeout(Duration::from_secs(30)).expect("it reads") {
             ToSender::Filled(filled) => *filled,
             ToSender::ReadFailed(error) => panic!("{error}"),
-            ToSender::Control(_) => panic!("there is no control channel"),
+            ToSender::Control(_) | ToSender::LaneEnded { .. } => panic!("there is no other thread"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The end of a receiving session: what the sender is told, and its last message.
 
 use super::Receiving;
+use super::lanes::LaneQuay;
 use crate::letters::{ControlEvent, ToReceiver};
 use fobs_model::error::Result;
 use fobs_model::message::{Complete, Finished};
@@ -13,7 +14,8 @@ use std::time::Instant;
 impl Receiving {
     pub(super) fn completion(&mut self, summary: &SinkSummary) -> Complete {
         self.count_drops();
-        let dropped = self.machine.packets_dropped();
+        self.lanes.iter_mut().for_each(LaneQuay::end);
+        let (dropped, rejected) = self.dropped_and_rejected();
         let usage = outside(Errand::Counters, fobs_sys::process_usage);
         let (resumed, matched) = (self.reporter.all_resumed(), self.reporter.all_matched());
         Complete {
@@ -28,8 +30,8 @@ impl Receiving {
                 .arrivals
                 .first_data()
                 .map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
-            socket_drops: u64::from(dropped.unwrap_or(0)),
-            datagrams_rejected: self.link.rejected(),
+            socket_drops: dropped,
+            datagrams_rejected: rejected,
             cpu_seconds: usage.cpu_seconds,
             max_rss_bytes: usage.max_rss_bytes,
         }

@@ -1,5 +1,6 @@
 //! A receiving session as its caller describes it, and its result.
 
+use crate::lanes::LanesSetup;
 use crate::streams::StreamSetup;
 use crate::{Endurance, LinkSetup, RemedyPolicy, Reporter, Steering, Throttle};
 use fobs_channel::control::{ControlReader, ControlWriter};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub struct ReceiveJob {
     /// Where packets come from.
     pub link: LinkSetup,
+    /// Lanes beside the first, if there are any.
+    pub lanes: Option<LanesSetup>,
     /// What makes streams, where the peer knows them and the user wants them.
     pub streams: Option<StreamSetup>,
     /// Where chunks go.

@@ -40,8 +40,9 @@ impl Receiving {
             Excuse::of_receiver(self.machine.backlog(), end)
         };
         self.pulse.beat(self.link.side, excuse, (&self.reporter, &self.writer));
+        let accepted = self.accepted();
         let Some(news) = &mut self.news else { return Ok(()) };
-        let moved = self.machine.stats().accepted.saturating_sub(self.keepalives.seen);
+        let moved = accepted.saturating_sub(self.keepalives.seen);
         self.peer.check(news.check(now, Some(moved), &self.reporter, excuse))
     }
 }

@@ -1,6 +1,7 @@
 //! The receiving thread and its streams: frames in, reports out.
 
 use super::Receiving;
+use super::lanes::LaneQuay;
 use crate::Link;
 use crate::failure::StreamsTried;
 use crate::letters::{Post, ToReceiver};
@@ -63,8 +64,7 @@ impl Receiving {
         if let Some(ack) = self.machine.poll_ack(now) {
             self.send_ack(&ack)?;
         }
-        self.hand_over_complete();
-        Ok(())
+        self.hand_over_complete()
     }
 
     /// Sends an ack by streams too, where data comes by them, or none comes in datagrams: else the control
@@ -80,6 +80,7 @@ impl Receiving {
 
     /// The peer's newest sign of life, by either way.
     pub(super) fn last_heard(&self) -> Option<Timestamp> {
-        self.link.last_heard().max(self.streams.as_ref().and_then(Incoming::heard))
+        let lanes = self.lanes.as_ref().and_then(LaneQuay::last_heard);
+        self.link.last_heard().max(self.streams.as_ref().and_then(Incoming::heard)).max(lanes)
     }
 }

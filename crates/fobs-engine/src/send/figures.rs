@@ -8,8 +8,13 @@ use fobs_store::Known;
 use fobs_sys::confine::{Errand, outside};
 
 /// Progress figures, sent with every heartbeat.
-pub(super) fn standing(machine: &Sender, known: &Known, streams: &StreamFigures) -> Standing {
-    let (stats, rtt) = (machine.stats(), machine.rtt());
+pub(super) fn standing(
+    machine: &Sender,
+    stats: SenderStats,
+    known: &Known,
+    streams: &StreamFigures,
+) -> Standing {
+    let rtt = machine.rtt();
     Standing {
         bytes: known.bytes,
         scan_complete: known.scan_complete,
@@ -24,11 +29,12 @@ pub(super) fn standing(machine: &Sender, known: &Known, streams: &StreamFigures)
 /// Final figures; `rejected` counts datagrams that were not the peer's or not new.
 pub(super) fn finished(
     machine: &Sender,
+    stats: SenderStats,
     rejected: u64,
     streams: &StreamFigures,
     literal: Literal,
 ) -> Finished {
-    let (stats, usage) = (machine.stats(), outside(Errand::Counters, fobs_sys::process_usage));
+    let usage = outside(Errand::Counters, fobs_sys::process_usage);
     Finished {
         packets_needed: stats.packets_needed,
         packets_sent: stats.packets_sent + stats.packets_framed,
@@ -43,6 +49,7 @@ pub(super) fn finished(
         streams: streams.connections_max,
         bytes_framed: stats.bytes_framed,
         literal,
+        lanes: Vec::new(),
     }
 }
 

@@ -18,16 +18,23 @@ pub(super) struct HeldChunk {
     pub(super) patch: Option<Vec<u8>>,
     /// Bytes of the chunk in the buffer.
     pub(super) len: u32,
+    pub(super) first_file: Option<Vec<u8>>,
+    pub(super) about: AboutChunk,
+}
+
+/// What is reported of a chunk once it is verified.
+pub(super) struct AboutChunk {
+    /// Whether it has anything of the object: one without shows that the path works, no more.
+    pub(super) has_content: bool,
     pub(super) data_bytes: u64,
     pub(super) left: Leaving,
     pub(super) files: Vec<FileDone>,
-    pub(super) first_file: Option<Vec<u8>>,
 }
 
-impl HeldChunk {
-    /// Whether it has anything of the object: one without shows that the path works, no more.
-    pub(super) fn has_content(&self) -> bool {
-        self.len > TRAILER_LEN
+impl AboutChunk {
+    /// Of a chunk of `len` bytes.
+    pub(super) fn new(len: usize, data_bytes: u64, left: Leaving, files: Vec<FileDone>) -> AboutChunk {
+        AboutChunk { has_content: len > TRAILER_LEN as usize, data_bytes, left, files }
     }
 }
 
@@ -70,6 +77,19 @@ impl HeldChunks {
         Ok(())
     }
 
+    /// Memory of a chunk that is held elsewhere, beside its buffer.
+    ///
+    /// # Errors
+    /// The process has no room for it.
+    pub(super) fn keep(&mut self, bytes: usize) -> Result<()> {
+        Ok(self.kept.grow(bytes)?)
+    }
+
+    /// That memory is free again.
+    pub(super) fn let_go(&mut self, bytes: usize) {
+        self.kept.shrink(bytes);
+    }
+
     /// The length of a chunk that leaves as a patch, as it is whole.
     pub(super) fn whole_len(&self, chunk: ChunkId) -> Option<u32> {
         self.get(chunk).filter(|held| held.patch.is_some()).map(|held| held.len)
@@ -92,7 +112,7 @@ impl HeldChunks {
 
     /// Whether any has something of the object.
     pub(super) fn have_content(&self) -> bool {
-        self.chunks.iter().any(HeldChunk::has_content)
+        self.chunks.iter().any(|chunk| chunk.about.has_content)
     }
 
     fn get(&self, chunk: ChunkId) -> Option<&HeldChunk> {
@@ -124,10 +144,8 @@ mod tests {
                 buffer,
                 patch: None,
                 len: 45,
-                data_bytes: 1,
-                left: Leaving::default(),
-                files: Vec::new(),
                 first_file: Some(b"f".to_vec()),
+                about: AboutChunk::new(45, 1, Leaving::default(), Vec::new()),
             })
             .expect("room");
         }

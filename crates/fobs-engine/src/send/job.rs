@@ -1,5 +1,6 @@
 //! A sending session as its caller describes it, and its result.
 
+use crate::lanes::LanesSetup;
 use crate::memory::history::RememberedPath;
 use crate::memory::lessons::Lessons;
 use crate::streams::StreamSetup;
@@ -20,6 +21,8 @@ use std::time::Duration;
 pub struct SendJob {
     /// Where packets go.
     pub link: LinkSetup,
+    /// Lanes beside the first, if there are any, with their configurations: `config` is that of the first.
+    pub lanes: Option<(LanesSetup, Vec<SenderConfig>)>,
     /// What makes streams, where the peer knows them and the user wants them.
     pub streams: Option<StreamSetup>,
     /// Where chunks come from.

@@ -14,13 +14,13 @@ impl Sending {
         let excuse = if self.steered.is_paused() {
             Some(Excuse::Paused)
         } else {
-            Excuse::of_sender(self.policy.wait(&self.machine), end)
+            Excuse::of_sender(self.why_waiting(), end)
         };
         self.pulse.beat(self.link.side, excuse, (&self.reporter, &self.writer));
+        let (stats, holds) = (self.stats(), self.have_content());
         let Some(news) = &mut self.news else { return Ok(()) };
-        let stats = self.machine.stats();
         let moved = stats.data_bytes_acked.saturating_add(stats.bytes_frames_delivered);
-        let moved = self.held.have_content().then_some(moved);
+        let moved = holds.then_some(moved);
         self.peer.check(news.check(now, moved, &self.reporter, excuse))
     }
 

@@ -42,16 +42,19 @@ impl Sending {
         if let Some(bits) = wanted.limit_bps {
             let chosen = (bits > 0).then(|| Rate::bits_per_second(bits));
             let limit = self.steered.most.into_iter().chain(chosen).min();
-            self.machine.set_rate_limit(now, limit);
+            let ours = self.lanes.as_ref().map_or(limit, |lanes| lanes.set_rate_limit(limit));
+            self.machine.set_rate_limit(now, ours);
             self.telemetry.meter.set_cap(limit.map_or(0, |rate| rate.as_bytes().saturating_mul(8)));
         }
         if let Some(priority) = wanted.known_priority() {
             self.machine.set_priority(now, priority);
+            self.lanes.iter().for_each(|lanes| lanes.set_priority(priority));
         }
         if let (true, Some(floor)) = (self.steered.paused && !wanted.paused, &mut self.floor) {
             floor.restart();
         }
         self.steered.paused = wanted.paused;
+        self.lanes.iter().for_each(|lanes| lanes.set_paused(wanted.paused));
     }
 
     /// Sends nothing for now; acks, timers and messages go on.

@@ -1,6 +1,5 @@
 //! The sending thread and its streams: frames out, news in, and which way data takes.
 
-use super::held::HeldChunks;
 use super::{Sending, figures};
 use crate::Link;
 use crate::failure::{StreamsTried, chunk_not_held};
@@ -17,6 +16,7 @@ use fobs_proto::session::{
     StreamBrake, StreamTarget, StreamsOpen, TransportChoice, TransportConfig, TransportPolicy, TransportSeen,
 };
 use fobs_proto::wire::{FRAME_DATA_MAX, FRAME_HEADER_LEN};
+use std::ops::Range;
 use std::time::Duration;
 
 /// Frames that a chunk has at most, for places in the data.
@@ -68,7 +68,8 @@ impl Sending {
         for _ in 0..streams.room() {
             match self.machine.poll_frame(self.link.clock().now()) {
                 TransmitFrame::Frame(frame) => {
-                    let job = job_of(&frame, streams, &self.held).ok_or_else(chunk_not_held)?;
+                    let job = job_of(&frame, streams, |range| self.chunk_bytes(frame.chunk, range))
+                        .ok_or_else(chunk_not_held)?;
                     streams.put(job);
                 }
                 TransmitFrame::WaitUntil(at) => return Ok(FramesWait::Until(at)),
@@ -114,17 +115,19 @@ impl Sending {
             None => self.peer.streamless_max(),
             Some(_) => self.routing.patience,
         };
-        if without >= endured { Err(self.peer.no_stream(without)) } else { Ok(()) }
+        let others = self.lanes.as_ref().is_some_and(|lanes| lanes.others_answer());
+        if without >= endured && !others { Err(self.peer.no_stream(without)) } else { Ok(()) }
     }
 
     /// The peer's newest sign of life, by either way.
     pub(super) fn last_heard(&self) -> Option<Timestamp> {
-        self.link.last_heard().max(self.streams.as_ref().and_then(Outgoing::heard))
+        let streams = self.streams.as_ref().and_then(Outgoing::heard);
+        self.link.last_heard().max(streams)
     }
 
     /// Progress figures for both ends.
     pub(super) fn standing(&self) -> Standing {
-        figures::standing(&self.machine, &self.known, &self.stream_figures())
+        figures::standing(&self.machine, self.stats(), &self.known, &self.stream_figures())
     }
 
     /// Keeps how many connections were found best, for the next transfer to this peer.
@@ -141,9 +144,13 @@ impl Sending {
 }
 
 /// The plaintext of a frame's record; `None` if its chunk is not held.
-fn job_of(frame: &FrameOut, streams: &Outgoing, held: &HeldChunks) -> Option<FrameJob> {
+fn job_of<'a>(
+    frame: &FrameOut,
+    streams: &Outgoing,
+    chunk_bytes: impl Fn(Range<usize>) -> Option<&'a [u8]>,
+) -> Option<FrameJob> {
     let (offset, len) = (frame.offset as usize, frame.len as usize);
-    let data = held.bytes(frame.chunk, offset..offset + len)?;
+    let data = chunk_bytes(offset..offset + len)?;
     let mut plain = streams.buffer();
     plain.clear();
     plain.resize(FRAME_HEADER_LEN, 0);

@@ -1,5 +1,6 @@
 //! What the sending thread reports of itself: samples, mode changes, causes of losses.
 
+use super::lanes::LaneHub;
 use crate::Reporter;
 use crate::causes::Causes;
 use crate::measure::{Audience, SenderMeter};
@@ -24,10 +25,12 @@ impl Telemetry {
         &mut self,
         now: Timestamp,
         machine: &Sender,
-        streams: StreamsSample,
+        (streams, lanes): (StreamsSample, Option<&LaneHub>),
         audience: Audience,
     ) {
-        self.reporter.here(Measured::Sender(self.meter.sample(now, machine, streams)), audience);
+        let mut sample = self.meter.sample(now, machine, streams);
+        lanes.iter().for_each(|lanes| lanes.add_to(&mut sample));
+        self.reporter.here(Measured::Sender(sample), audience);
     }
 
     /// Takes the machine's judgements of losses.

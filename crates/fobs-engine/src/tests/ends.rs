@@ -136,6 +136,7 @@ fn a_source_that_pauses_is_waited_for() {
     let sink = fobs_store::Sink::to_stream(Box::new(std::fs::File::create(&output).unwrap()), source.shape())
         .unwrap();
     let session = Session::start(Spec {
+        lanes: Vec::new(),
         streams: None,
         source,
         sink,

@@ -16,6 +16,7 @@ fn into(writer: impl Write + Send + 'static, client: End) -> Session {
     let source = Source::from_stream(Box::new(io::Cursor::new(content)), false).unwrap();
     let sink = Sink::to_stream(Box::new(writer), source.shape()).unwrap();
     Session::start(Spec {
+        lanes: Vec::new(),
         streams: None,
         source,
         sink,
@@ -77,6 +78,7 @@ fn a_thread_that_panics_ends_both_sides() {
     let source = Source::from_stream(Box::new(Failing), false).unwrap();
     let sink = Sink::to_stream(Box::new(io::sink()), source.shape()).unwrap();
     let session = Session::start(Spec {
+        lanes: Vec::new(),
         streams: None,
         source,
         sink,

@@ -17,6 +17,7 @@ pub use super::channel::{Control, Messages};
 pub use super::doors::{Doors, Fate};
 pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until};
 
+use super::lanes::Lanes;
 use super::relay::Relay;
 use crate::memory::history::RememberedPath;
 use crate::memory::lessons::Lessons;
@@ -74,6 +75,8 @@ pub struct Spec {
     pub of_server: Option<Endurance>,
     pub validation: PathValidation,
     pub datagrams: Option<Datagrams>,
+    /// A lane beside the first for each, with what its path does.
+    pub lanes: Vec<Option<Datagrams>>,
     /// What makes streams, and what the user chose.
     pub streams: Option<(Doors, TransportChoice)>,
     pub messages: Option<Messages>,
@@ -95,6 +98,8 @@ pub struct Session {
     pub at_sender: Reported,
     pub at_receiver: Reported,
     pub relay: Option<Arc<Relay>>,
+    /// Those of further lanes.
+    _relays: Vec<Relay>,
 }
 
 /// How both ends of a session ended.
@@ -161,12 +166,7 @@ impl Reported {
 impl Session {
     pub fn start(spec: Spec) -> Session {
         let [of_sender, of_receiver] = End::BOTH.map(|end| spec.endurance_of(end));
-        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let [sender, receiver] = [(); 2].map(|()| UdpSocket::bind(here, &udp_options(None)).unwrap());
-        let server = match spec.client {
-            End::Sender => receiver.local_addr(),
-            End::Receiver => sender.local_addr(),
-        };
+        let ([sender, receiver], server) = sockets(spec.client);
         let relay = spec.datagrams.map(|decide| Arc::new(Relay::start(spec.client, server, decide)));
         let called = relay.as_ref().map_or(server, |relay| relay.address);
         let link = |end: End, socket: UdpSocket| {
@@ -184,7 +184,10 @@ impl Session {
             Some(StreamSetup { choice: *choice, ..doors.setup(end) })
         };
         let auto = Sending { cc: "auto".to_owned(), ..Sending::default() };
+        let Lanes { of_sender: lanes_of_sender, of_receiver: lanes_of_receiver, relays } =
+            Lanes::start(spec.client, spec.lanes, spec.validation);
         let job = SendJob {
+            lanes: lanes_of_sender,
             streams: streams(End::Sender),
             link: link(End::Sender, sender),
             source,
@@ -209,6 +212,7 @@ impl Session {
         let writer = sender_channel.writer;
         let sender = thread::spawn(move || hanging_up(&writer, || send(job)));
         let job = ReceiveJob {
+            lanes: lanes_of_receiver,
             streams: streams(End::Receiver),
             link: link(End::Receiver, receiver),
             survey: compare,
@@ -227,7 +231,7 @@ impl Session {
         };
         let writer = receiver_channel.writer;
         let receiver = thread::spawn(move || hanging_up(&writer, || receive(job)));
-        Session { sender, receiver, control, at_sender, at_receiver, relay }
+        Session { sender, receiver, control, at_sender, at_receiver, relay, _relays: relays }
     }
 
     /// Waits for both ends, which must end some time.
@@ -259,6 +263,17 @@ impl Session {
         assert_eq!((sent.kind, received.kind), (kind, kind), "{sent} / {received}");
         [sent.message, received.message]
     }
+}
+
+/// Sockets of both ends, the sender's first, and the address of the one that is called.
+pub fn sockets(client: End) -> ([UdpSocket; 2], SocketAddr) {
+    let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let [sender, receiver] = [(); 2].map(|()| UdpSocket::bind(here, &udp_options(None)).unwrap());
+    let server = match client {
+        End::Sender => receiver.local_addr(),
+        End::Receiver => sender.local_addr(),
+    };
+    ([sender, receiver], server)
 }
 
 /// All keys of a test's session, once more.
@@ -410,6 +425,7 @@ impl World {
             of_server: None,
             validation,
             datagrams: None,
+            lanes: Vec::new(),
             streams: None,
             messages: None,
             pieces: None,

@@ -1,10 +1,11 @@
 //! Which requests are possible.
 
-use super::{FEATURES, Open};
+use super::{FEATURES, LanesAsk, Open};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Component;
 use crate::options::bounds::{packet_size, tcp_buffer, udp_ports};
 use crate::text::printable;
+use fobs_proto::session::LANES_MAX;
 
 /// How much of a feature's name is shown, characters.
 const FEATURE_CHARS_MAX: usize = 60;
@@ -25,6 +26,7 @@ impl Open {
         packet_size(self.payload_size)?;
         udp_ports(self.udp_ports)?;
         tcp_buffer(self.sending.tcp_buffer)?;
+        self.lanes.as_ref().map_or(Ok(()), LanesAsk::check)?;
         for name in &self.resuming.names {
             Component::new(name).map_err(|bad| {
                 let message = format!("a source has a name that none can have: {bad}");
@@ -35,10 +37,47 @@ impl Open {
     }
 }
 
+impl LanesAsk {
+    /// Refuses too few or too many lanes, and paths that are not numbered from 0 on.
+    fn check(&self) -> Result<()> {
+        let count = self.paths.len();
+        if !(1..=LANES_MAX).contains(&count) {
+            let message = format!("a session has 1 to {LANES_MAX} lanes, not {count}");
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let mut paths = 0;
+        for &path in &self.paths {
+            if path > paths {
+                let message = format!("a lane is of path {path}, and there are {paths} before it");
+                return Err(Error::new(ErrorKind::Protocol, message));
+            }
+            paths = paths.max(path + 1);
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::error::ErrorKind;
-    use crate::message::{FEATURES, Message};
+    use crate::message::{FEATURES, LanesAsk, Message};
+
+    #[test]
+    fn lanes_are_one_to_sixteen_and_their_paths_in_order() {
+        let check = |paths: &[u8]| LanesAsk { paths: paths.to_vec(), window: 0 }.check();
+        for possible in [&[0][..], &[0, 0], &[0, 1], &[0, 1, 0, 2, 1], &[0; 16]] {
+            assert_eq!(check(possible), Ok(()), "{possible:?}");
+        }
+        for (wrong, kind) in [
+            (&[][..], ErrorKind::Usage),
+            (&[0; 17], ErrorKind::Usage),
+            (&[1, 0], ErrorKind::Protocol),
+            (&[0, 2], ErrorKind::Protocol),
+            (&[0, 255], ErrorKind::Protocol),
+        ] {
+            assert_eq!(check(wrong).map_err(|error| error.kind), Err(kind), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_part_of_a_request_that_nobody_knows_here_is_refused_by_name() {

@@ -52,6 +52,9 @@ pub const PICKED: &str = "picked";
 /// The feature of a program that has pipes between programs (protocol 2.18).
 pub const PIPE: &str = "pipe";
 
+/// The feature of a program whose sessions may have several lanes (protocol 13).
+pub const LANES: &str = "lanes";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -76,6 +79,7 @@ pub const FEATURES: &[&str] = &[
     WAITS,
     PICKED,
     PIPE,
+    LANES,
 ];
 
 /// Features that a server's handshake tells of before its hello comes.

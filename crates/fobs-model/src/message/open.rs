@@ -62,6 +62,9 @@ pub struct Open {
     /// Data may go over streams as well as over UDP.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub streams: bool,
+    /// Several lanes are to carry the data; an older server uses one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<LanesAsk>,
     /// What is asked of a server that keeps the channel.
     #[serde(flatten)]
     pub reuse: Reuse,
@@ -134,6 +137,26 @@ pub struct Resuming {
     pub delta: bool,
 }
 
+/// The lanes that a client asks for (protocol 13).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LanesAsk {
+    /// The path of each lane; paths are numbered from 0 on in the order of their first lanes.
+    pub paths: Vec<u8>,
+    /// Chunks of the object that the client, if it receives, holds from the oldest unverified one on.
+    #[serde(default)]
+    pub window: u32,
+}
+
+/// The lanes that a server has beside the first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LanesGrant {
+    /// The UDP port of each.
+    pub ports: Vec<u16>,
+    /// As in [`LanesAsk`], of a server that receives.
+    #[serde(default)]
+    pub window: u32,
+}
+
 /// How the sender is to send. Names stay text: only a server that sends refuses those it does not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sending {
@@ -202,6 +225,9 @@ pub struct Accept {
     /// Push: directories that were made for the destination, or would be in a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<DirectoriesMade>,
+    /// The lanes beside the first that the server has, at most as many as were asked for; none for one lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<LanesGrant>,
     /// Pull: the whole object, its only chunk; nothing else of the answer counts then.
     #[serde(default, with = "wire::bytes", skip_serializing_if = "Option::is_none")]
     pub object: Option<Vec<u8>>,

@@ -6,6 +6,7 @@ use super::{
     TCP_BUFFER_RANGE, TIMEOUT_RANGE, TransferOptions, Transport,
 };
 use crate::error::{Error, ErrorKind, Result};
+use fobs_proto::session::LANES_MAX;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -65,7 +66,31 @@ impl TransferOptions {
             above_zero("min-rate", Some(bits_per_second))?;
             within("min-rate", over.as_secs(), shortest.as_secs()..=longest.as_secs(), "seconds")?;
         }
+        self.check_lanes()?;
         self.sync.as_ref().map_or(Ok(()), |sync| sync.check())
+    }
+
+    /// Lanes are of datagrams, and only the paths of several know when the whole will be there.
+    fn check_lanes(&self) -> Result<()> {
+        if !self.lanes.are_chosen() {
+            return Ok(());
+        }
+        if self.lanes.each == Some(0) || self.lanes.are_too_many() {
+            return Err(usage(format!(
+                "--via and --lanes give a copy 1 to {LANES_MAX} lanes, not {}: name fewer paths, or fewer lanes of each",
+                self.lanes.paths().len()
+            )));
+        }
+        if !matches!(self.transport, Transport::Auto | Transport::Udp) {
+            return Err(usage(format!(
+                "--via and --lanes are about UDP, and --transport {} uses none: leave out one of them",
+                self.transport
+            )));
+        }
+        if self.deadline.is_some() && self.lanes.paths().len() > 1 {
+            return Err(usage("--deadline is for one lane: leave out --via or --lanes".to_owned()));
+        }
+        Ok(())
     }
 }
 

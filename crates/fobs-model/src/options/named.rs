@@ -132,6 +132,8 @@ mod tests {
             ("packet_size", "1200"),
             ("transport", "tcp:4"),
             ("udp_ports", "50000-50010"),
+            ("via", "eth1"),
+            ("lanes", "2"),
             ("address_family", "6"),
             ("identity", "/key"),
             ("port", "2222"),
@@ -228,6 +230,8 @@ mod tests {
             packet_size: _,
             transport: _,
             udp_ports: _,
+            // Set by the rows of `via` and `lanes`.
+            lanes: _,
             address_family: _,
             identity: _,
             port: _,

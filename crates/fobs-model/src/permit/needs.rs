@@ -91,6 +91,8 @@ impl<'r> Needs<'r> {
             udp_ports: _,
             timeout: _,
             streams: _,
+            // A server without them has one.
+            lanes: _,
             // They follow from this.
             must: _,
         } = open;

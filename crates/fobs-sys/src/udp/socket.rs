@@ -80,6 +80,25 @@ impl UdpSocket {
         Err(io::Error::new(io::ErrorKind::AddrInUse, message))
     }
 
+    /// From now on datagrams leave and arrive by this interface alone, whatever the routes say. Linux before
+    /// 5.7 wants a privilege for that.
+    ///
+    /// # Errors
+    /// There is no such interface, or this process may not choose one.
+    pub fn bind_to_interface(&self, name: &str) -> io::Result<()> {
+        // SAFETY: the kernel reads as many bytes as the name has.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_BINDTODEVICE,
+                name.as_ptr().cast(),
+                name.len() as socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Reads the options that the kernel set on a bound socket.
     fn new(fd: OwnedFd) -> io::Result<UdpSocket> {
         let local_addr = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;

@@ -447,3 +447,14 @@ fn an_ipv6_socket_leaves_the_ipv4_port_free() {
         Err(error) => assert!(std::net::UdpSocket::bind(v4).is_err(), "{error}"),
     }
 }
+
+#[test]
+fn an_interface_that_there_is_not_is_an_error_and_the_socket_stays() {
+    let socket = bind(Ipv4Addr::LOCALHOST.into(), false);
+    assert!(socket.bind_to_interface("no-such-if").is_err());
+    // An old kernel wants a privilege for that.
+    if socket.bind_to_interface("lo").is_ok() {
+        let burst = Burst { to: socket.local_addr(), data: b"x", segment_len: 1, ecn: Ecn::NotEct };
+        assert_eq!(send_all(&socket, burst), 1);
+    }
+}

@@ -48,7 +48,8 @@ pub(super) fn copy_may_be_direct(options: &TransferOptions) -> bool {
     let defaults = TransferOptions::default();
     let chooses_nothing = options.congestion_control == defaults.congestion_control
         && (options.ack_every, options.burst, options.deadline, options.min_rate) == (None, None, None, None)
-        && options.udp_ports.is_none();
+        && options.udp_ports.is_none()
+        && !options.lanes.are_chosen();
     let is_plain = !options.preserve && !options.compress && !options.fsync && !options.recursive;
     may_be_direct(options) && chooses_nothing && is_plain
 }

@@ -107,6 +107,7 @@ impl<'a> Ready<'a> {
         let endurance = course.endurance(client.options, Telling::of(&client.hello));
         let outcome = fobs_engine::send(SendJob {
             link,
+            lanes: None,
             // It is UDP that is tried.
             streams: None,
             source: Source::from_stream(Box::new(Zeros::new(time)), false)?,
@@ -149,6 +150,7 @@ impl<'a> Ready<'a> {
         let endurance = course.endurance(client.options, Telling::of(&client.hello));
         let outcome = fobs_engine::receive(ReceiveJob {
             link,
+            lanes: None,
             streams: None,
             sink: Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream)?,
             survey: None,

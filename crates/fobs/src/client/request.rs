@@ -20,11 +20,14 @@ impl Client<'_> {
         paths: Vec<Vec<u8>>,
         resuming: Resuming,
     ) -> Result<Open> {
-        let streams = self.want_streams()?;
-        Ok(Open { streams, ..self.plain_open(direction, paths, resuming) })
+        let lanes = self.ask_for_lanes();
+        // Several lanes are of datagrams alone.
+        let has_several = lanes.as_ref().is_some_and(|ask| ask.paths.len() > 1);
+        let streams = if has_several { false } else { self.want_streams()? };
+        Ok(Open { streams, lanes, ..self.plain_open(direction, paths, resuming) })
     }
 
-    /// The same without streams.
+    /// The same without streams and lanes.
     pub(super) fn plain_open(
         &self,
         direction: TransferDirection,
@@ -52,6 +55,7 @@ impl Client<'_> {
             probe: None,
             timeout: Some(options.timeout),
             streams: false,
+            lanes: None,
             reuse: self.reuse.clone(),
             must: Vec::new(),
         }

@@ -1,7 +1,7 @@
 //! The client's part of making streams (protocol 11): whether they are wanted and known, and the door.
 
 use super::Client;
-use super::link::candidates;
+use super::candidates::candidates;
 use crate::server::PORT_OF_THE_CHANNEL;
 use crate::session::{choice_of, sending_of, stream_target, tcp_tuning};
 use fobs_channel::secure::datagram::Direction;

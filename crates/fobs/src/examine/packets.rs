@@ -122,6 +122,7 @@ fn send_job(link: LinkSetup, channel: ControlChannel, cancel: &CancelToken) -> R
     let writer = channel.writer.clone();
     let job = SendJob {
         link,
+        lanes: None,
         streams: None,
         source: Source::from_stream(Box::new(Zeros::new(TIME)), false)?,
         survey: None,
@@ -154,6 +155,7 @@ fn receive_job(
     let writer = channel.writer.clone();
     let job = ReceiveJob {
         link,
+        lanes: None,
         streams: None,
         sink: Sink::to_stream(Box::new(tally), SourceShape::Stream)?,
         survey: None,

@@ -72,6 +72,7 @@ pub(super) fn send(
     channel.writer.send(&Message::Accept(Accept {
         udp_addresses: Vec::new(),
         tcp_addresses: Vec::new(),
+        lanes: None,
         secret: None,
         key_schedule: 1,
         cipher: String::new(),

@@ -1,13 +1,14 @@
 //! What a request that is granted gets: the data plane, its keys, and the answer.
 
+use super::lanes::Binding;
 use super::streams::StreamEntrance;
-use super::{Policy, streams};
+use super::{Policy, lanes, streams};
 use crate::session::{choose_cipher, path_validation, udp_options};
 use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use fobs_engine::streams::StreamSetup;
-use fobs_engine::{CHUNKS_MAX, Clock, LinkSetup};
+use fobs_engine::{CHUNKS_MAX, Clock, LanesSetup, LinkSetup, lane_credit};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, PARTS, SURVEY, SecretBytes};
@@ -20,6 +21,8 @@ use std::net::{IpAddr, Ipv6Addr};
 pub(super) struct Granted {
     pub(super) answer: Accept,
     pub(super) link: LinkSetup,
+    /// Lanes beside the first.
+    pub(super) lanes: Option<LanesSetup>,
     pub(super) streams: Option<StreamSetup>,
     pub(super) knows_survey: bool,
     /// Whether the client knows directories of which a listing has not all.
@@ -33,7 +36,10 @@ pub(super) fn grant(
     open: &Open,
     hello: &Hello,
 ) -> Result<Granted> {
-    let (ip, ports) = (bindable(policy.udp_ip), chosen_ports(open, channel, policy.udp_ports)?);
+    let ports = chosen_ports(open, channel, policy.udp_ports)?;
+    let ask = lanes::asked(open, hello);
+    let ip =
+        bindable(if ask.is_some_and(lanes::may_come_anywhere) { policy.lanes_ip } else { policy.udp_ip });
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
@@ -44,9 +50,12 @@ pub(super) fn grant(
     })?;
     let cipher = choose_cipher(hello.fast_aes);
     let Agreed { secret, told, schedule } = agree(channel, hello);
-    let keys = SessionKeys::derive(secret, schedule, cipher);
+    let binding = Binding { ip, ports, cc, carrier: channel.carrier };
+    let sockets = ask.map(|ask| lanes::bind(ask, &binding)).unwrap_or_default();
+    let keys = SessionKeys::with_lanes(secret, schedule, cipher, sockets.len() + 1);
     let port = socket.local_addr().port();
-    let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().map(Some));
+    let own = ask.map(|ask| lanes::addresses(ask, ip)).unwrap_or_default();
+    let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().chain(own).map(Some));
     let mut answer = Accept {
         udp_addresses: hosts.map(|host| HostPort { host, port }).collect(),
         tcp_addresses: Vec::new(),
@@ -54,7 +63,8 @@ pub(super) fn grant(
         key_schedule: schedule.number(),
         cipher: cipher.name().to_owned(),
         shape: None,
-        chunk_limit: CHUNKS_MAX,
+        chunk_limit: lane_credit(CHUNKS_MAX, sockets.len() + 1),
+        lanes: ask.map(|_| lanes::answer(&sockets)),
         survey: false,
         limit_bps: None,
         withholds: false,
@@ -76,6 +86,7 @@ pub(super) fn grant(
         named: Vec::new(),
         validation: path_validation(hello, channel.peer.address.or(policy.client)),
     };
+    let lanes = lanes::setup(ask, (sockets, keys.lanes), &link)?;
     let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
     let offered = streams::offer(channel, hello, open, entrance, &link, keys.streams, ports)?;
     let streams = offered.map(|(setup, at)| {
@@ -83,7 +94,7 @@ pub(super) fn grant(
         setup
     });
     let (knows_survey, knows_parts) = (hello.has(SURVEY), hello.has(PARTS));
-    Ok(Granted { answer, link, streams, knows_survey, knows_parts })
+    Ok(Granted { answer, link, lanes, streams, knows_survey, knows_parts })
 }
 
 /// The address to bind: a link-local one needs its interface, which answers choose by the client's address.

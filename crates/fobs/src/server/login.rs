@@ -159,6 +159,10 @@ impl Host for Login {
                 Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
                 _ => Ipv4Addr::UNSPECIFIED.into(),
             },
+            lanes_ip: match self.here {
+                Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+                _ => Ipv4Addr::UNSPECIFIED.into(),
+            },
             udp_ports: DEFAULT_UDP_PORTS,
             streams: StreamEntrance::Own,
             addresses: self.here.iter().map(IpAddr::to_string).collect(),

@@ -1,7 +1,7 @@
 //! What a server sends to a client that is granted it: one place for transfers and pipes.
 
 use super::grant::{Granted, accept};
-use crate::session::sender_config;
+use crate::session::{sender_config, with_lanes};
 use fobs_channel::control::ControlChannel;
 use fobs_engine::memory::history::RememberedPath;
 use fobs_engine::memory::lessons::Lessons;
@@ -38,12 +38,14 @@ pub(super) fn send(
     manner: SendManner,
     cancel: &CancelToken,
 ) -> Result<(SendOutcome, Arc<Reporter>)> {
-    let Granted { answer, mut link, streams, .. } = granted;
+    let Granted { answer, mut link, lanes, streams, .. } = granted;
     let SendManner { survey, delta, endurance, deadline, throttle, events } = manner;
     let far_limit_bps = throttle.cap(None);
     // The client's first datagram carries the credit, so none is known here.
     let limit_bps = throttle.cap(open.sending.limit_bps);
-    let config = sender_config(&Sending { limit_bps, ..open.sending.clone() }, open.payload_size, 0)?;
+    let sending = Sending { limit_bps, ..open.sending.clone() };
+    let make = |sending: &Sending| sender_config(sending, open.payload_size, 0);
+    let (config, lanes) = with_lanes(make(&sending)?, lanes, &sending, make)?;
     let ports = format!("port {}", link.socket.local_addr().port());
     accept(&channel.writer, Accept { shape: Some(source.shape()), ..answer })?;
     link.clock = Clock::start();
@@ -51,6 +53,7 @@ pub(super) fn send(
     let reporter = Reporter::new(events, channel.writer.clone());
     let mut outcome = fobs_engine::send(SendJob {
         link,
+        lanes,
         streams,
         source,
         survey,

@@ -208,6 +208,52 @@ fn nothing_shows_a_key() {
     let datagrams =
         format!("DatagramKeys {{ sender: {ratchet}, receiver: {ratchet}, {failures}, {pieces} }}");
     let streams = "StreamKeys(AES-128-GCM, next index 0)";
-    assert_eq!(shown, format!("SessionKeys {{ datagrams: {datagrams}, streams: {streams} }}"));
+    assert_eq!(shown, format!("SessionKeys {{ datagrams: {datagrams}, streams: {streams}, lanes: [] }}"));
     assert_ne!(SessionSecret::random().as_bytes(), SessionSecret::random().as_bytes());
+}
+
+#[test]
+fn every_lane_has_keys_of_its_own() {
+    for cipher in CIPHERS {
+        let keys = SessionKeys::with_lanes(secret(), KeySchedule::Second, cipher, 16);
+        assert_eq!(keys.lanes.len(), 15);
+        let all = || std::iter::once(first_lane(cipher)).chain(further_lanes(cipher));
+        for (ours, lane) in all().enumerate() {
+            let packet = sealed(&mut lane.of_end(Direction::Sender).0, 7);
+            for (theirs, lane) in all().enumerate() {
+                let opened = opens(&mut lane.of_end(Direction::Receiver).1, 7, &packet);
+                assert_eq!(opened, ours == theirs, "{cipher:?} {ours} {theirs}");
+            }
+        }
+    }
+}
+
+fn first_lane(cipher: Cipher) -> DatagramKeys {
+    keys(KeySchedule::Second, cipher).datagrams
+}
+
+fn further_lanes(cipher: Cipher) -> Vec<DatagramKeys> {
+    SessionKeys::with_lanes(secret(), KeySchedule::Second, cipher, 16).lanes
+}
+
+#[test]
+fn lanes_change_no_other_key_and_have_those_of_the_specification() {
+    for cipher in CIPHERS {
+        let many = SessionKeys::with_lanes(secret(), KeySchedule::Second, cipher, 3);
+        let first = sealed(&mut first_lane(cipher).of_end(Direction::Sender).0, 1);
+        assert_eq!(sealed(&mut many.datagrams.of_end(Direction::Sender).0, 1), first);
+        let label = |what: &str| format!("{}{what}", prefix(KeySchedule::Second, cipher)).into_bytes();
+        for (lane, word) in many.lanes.into_iter().zip(["lane 1", "lane 2"]) {
+            let secret = expand_by_hand(&extracted(KeySchedule::Second), &label(word));
+            let traffic = expand_by_hand(&secret, &label("sender"));
+            let packet = sealed(&mut lane.of_end(Direction::Sender).0, 9);
+            assert!(opens_by_hand(KeySchedule::Second, cipher, &traffic, 9, &packet), "{cipher:?} {word}");
+        }
+    }
+}
+
+#[test]
+fn the_first_schedule_has_one_lane() {
+    let keys = SessionKeys::with_lanes(secret(), KeySchedule::First, Cipher::Aes128Gcm, 4);
+    assert!(keys.lanes.is_empty());
 }

@@ -93,6 +93,7 @@ fn done_has_every_figure() {
         cpu_seconds: 1.5,
         cpu_seconds_peer: 2.5,
         max_rss_bytes_peer: 10,
+        lanes: vec!["lane 0".to_owned()],
         deletions_left: 11,
         errors: vec![FileError { path: b"x".to_vec(), message: "gone".to_owned() }],
     };
@@ -105,7 +106,7 @@ fn done_has_every_figure() {
         "goodput_bps": 0.0, "packets_needed": 5, "packets_sent": 6, "waste": 0.2, "deadline_margin_s": -1.5, "rtt_ms_min": 7.5,
         "loss_rate": 0.25, "socket_drops": 8, "datagrams_rejected": 9, "packet_size": 1444, "cc": "auto", "transport": "udp", "streams": 3,
         "cipher": "AES-128-GCM", "root": "ab", "max_rss_bytes": 9, "cpu_seconds": 1.5, "cpu_seconds_peer": 2.5,
-        "max_rss_bytes_peer": 10, "deletions_left": 11, "errors": [{"path": "x", "message": "gone"}]});
+        "max_rss_bytes_peer": 10, "lanes": ["lane 0"], "deletions_left": 11, "errors": [{"path": "x", "message": "gone"}]});
     assert_eq!(lines(json), [expected]);
 }
 

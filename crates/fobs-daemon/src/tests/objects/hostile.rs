@@ -17,6 +17,7 @@ use std::thread;
 fn accept(object: Vec<u8>) -> Message {
     Message::Accept(Accept {
         tcp_addresses: Vec::new(),
+        lanes: None,
         udp_addresses: Vec::new(),
         secret: None,
         key_schedule: 1,

@@ -1,7 +1,7 @@
 //! Options about the way to the other host: the same for every command that calls one.
 
 use super::{CP, DOCTOR, Flag, Names, PIPE, SYNC, Side, Takes, TransferOptions};
-use crate::options::{AddressFamily, Carrier, NewKeys, PushBinary};
+use crate::options::{AddressFamily, Carrier, NewKeys, PushBinary, Via};
 
 type Row = Flag<TransferOptions>;
 
@@ -61,6 +61,17 @@ pub const REACHING: &[Row] = &[
         .on(&[CP, SYNC, DOCTOR, PIPE])
         .library("udp_ports")
         .side(Side::Both),
+    Row::new("via", "ADDR|IFACE", Takes::Forms(|it, text| {
+        it.lanes.via.push(text.parse::<Via>()?);
+        Ok(())
+    }))
+    .help("Path of the data, by an interface or an address of this host, or an address of the other one; repeatable")
+    .detail(
+        "With several, each has a congestion control of its own, one file goes over all of them, and what a path \
+         that fails has not brought goes to the others. The control channel goes where routes and ssh have it go.",
+    )
+    .on(&[CP, SYNC])
+    .library("via"),
     Row::new("fobs-path", "PATH", Takes::Text(Names::Other, |it, path| it.fobs_path = path))
         .help("Path of fobs on the other host [default: fobs]")
         .detail(

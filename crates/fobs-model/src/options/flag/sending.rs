@@ -6,6 +6,8 @@ use crate::options::{
     TCP_BUFFER_RANGE,
 };
 
+use fobs_proto::session::LANES_MAX;
+
 type Row = Flag<TransferOptions>;
 
 /// How data travels.
@@ -138,6 +140,12 @@ pub const SENDING: &[Row] = &[
     .on(&[CP])
     .library("burst")
     .side(Side::Sender),
+    Row::new("lanes", "N", Takes::Number(1, LANES_MAX as u64, |it, count| {
+        it.lanes.each = u8::try_from(count).ok();
+    }))
+    .help("Lanes of each path, for experiments: together they take what one would")
+    .on(&[CP])
+    .library("lanes"),
     Row::new("memory", "BYTES", Takes::Size(MEMORY, |it, bytes| it.memory = bytes))
         .help("Memory that this side of the copy may hold, 64 MiB to 64 GiB [default: 256MiB]")
         .detail(

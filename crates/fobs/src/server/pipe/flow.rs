@@ -75,12 +75,13 @@ fn hear(channel: &mut ControlChannel, wanted: TransferDirection) -> Result<Open>
         None => return Err(Error::new(ErrorKind::Connect, "the client ended a part of its pipe")),
     };
     open.check()?;
-    let Open { direction, probe, resuming, sync, reuse, .. } = &open;
+    let Open { direction, probe, resuming, sync, reuse, lanes, .. } = &open;
     let Resuming { survey, append_verify, checksum, delta, .. } = resuming;
     let is_plain = probe.is_none()
         && sync.is_none()
         && reuse.range.is_none()
         && reuse.object.is_none()
+        && lanes.is_none()
         && ![survey, append_verify, checksum, delta].into_iter().any(|it| *it);
     if *direction == wanted && is_plain { Ok(open) } else { Err(odd("the client asks for what no pipe has")) }
 }
@@ -108,6 +109,7 @@ fn receive_now(mut flow: Flow, valve: &Valve) -> Result<u64> {
     link.clock = Clock::start();
     let outcome = fobs_engine::receive(ReceiveJob {
         link,
+        lanes: None,
         streams,
         sink,
         survey: None,

@@ -1,0 +1,193 @@
+//! One copy over two paths: both carry it, one is cut, one leads nowhere, and a killed copy goes on.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::case::Case;
+use super::daemon::{Daemon, Key, Spec};
+use super::files::{hash, write_random};
+use super::needs;
+use super::net::Side;
+use super::process::Running;
+use super::remote::{Carrier, Direction, Route};
+
+/// The second path's device, and its addresses.
+const SECOND: &str = "veth1";
+const FILE_BYTES: u64 = 64 << 20;
+
+/// A second pair of devices between the two hosts.
+fn second_path(case: &Case) {
+    let tool = |side, line: &str| case.net.tool(side, &line.split_whitespace().collect::<Vec<_>>());
+    case.net.join_again(SECOND);
+    for (side, address) in [(Side::Client, "10.78.0.1/24"), (Side::Server, "10.78.0.2/24")] {
+        tool(side, &format!("ip addr add {address} dev {SECOND}"));
+        tool(side, &format!("ip link set {SECOND} up"));
+    }
+}
+
+/// Bytes that left one side by a device.
+fn sent_by(case: &Case, side: Side, device: &str) -> u64 {
+    let path = format!("/sys/class/net/{device}/statistics/tx_bytes");
+    let output = case.net.command(side, "cat").arg(path).output().expect("cat");
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+}
+
+fn sender_of(direction: Direction) -> Side {
+    match direction {
+        Direction::Push => Side::Client,
+        Direction::Pull => Side::Server,
+    }
+}
+
+/// A daemon at all addresses, as one that clients reach by several paths is set up.
+fn route(case: &Case, carrier: Carrier, direction: Direction) -> Route<'_> {
+    match carrier {
+        Carrier::Ssh => Route::open(case, carrier, direction),
+        Carrier::Daemon => {
+            let (client, server) = (Key::generate(case, "client-key"), Key::generate(case, "server-key"));
+            let everywhere = format!("0.0.0.0:{}", case.net.tcp_port() + 100);
+            let (options, keys) = (["--listen", &everywhere], [("read-write", &client)]);
+            let spec = Spec { options: &options, ..Spec::new(case, &keys, &server) };
+            Route::to(case, Daemon::start_with(case, spec), direction)
+        }
+    }
+}
+
+fn both_paths_carry(name: &'static str, carrier: Carrier, via: [&str; 2]) {
+    if !needs::given(name) {
+        return;
+    }
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        second_path(&case);
+        let route = route(&case, carrier, direction);
+        let expected = write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        // A rate that one path alone has no use for, so that neither is done before the other begins.
+        let flags = ["--rate", "200Mbit", "--via", via[0], "--via", via[1]];
+        let done = case.run(&mut route.copy(&flags, "file", "copy")).expect_success().done();
+        assert_eq!(hash(&route.target_path("copy")), expected);
+        let sentences: Vec<&str> =
+            done["lanes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for lane in ["lane 0 (", "lane 1 ("] {
+            assert!(sentences.iter().any(|sentence| sentence.starts_with(lane)), "{lane}: {sentences:?}");
+        }
+        for device in ["veth0", SECOND] {
+            let bytes = sent_by(&case, sender_of(direction), device);
+            assert!(bytes >= FILE_BYTES / 5, "{device} carried {bytes}: {done}");
+        }
+    }
+}
+
+#[test]
+fn two_paths_of_a_daemon_carry_one_file() {
+    let own = ["10.77.0.1", SECOND];
+    both_paths_carry("two_paths_of_a_daemon_carry_one_file", Carrier::Daemon, own);
+}
+
+#[test]
+fn two_addresses_of_an_ssh_host_carry_one_file() {
+    let theirs = ["10.77.0.2", "10.78.0.2"];
+    both_paths_carry("two_addresses_of_an_ssh_host_carry_one_file", Carrier::Ssh, theirs);
+}
+
+/// Starts a copy over both paths and returns it in its middle.
+fn in_its_middle(case: &Case, route: &Route<'_>) -> Running {
+    write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+    let flags = ["--rate", "80Mbit", "--via", "10.77.0.1", "--via", SECOND];
+    let running = case.start(&mut route.copy(&flags, "file", "copy"));
+    case.wait_for("a part is verified", || running.bytes_so_far() >= FILE_BYTES / 4);
+    running
+}
+
+#[test]
+fn a_path_that_is_cut_leaves_its_chunks_to_the_other() {
+    let name = "a_path_that_is_cut_leaves_its_chunks_to_the_other";
+    if !needs::given(name) {
+        return;
+    }
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        second_path(&case);
+        let route = route(&case, Carrier::Daemon, direction);
+        let running = in_its_middle(&case, &route);
+        case.net.tool(Side::Client, &["ip", "link", "set", SECOND, "down"]);
+        let done = running.finish().expect_success().done();
+        assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+        // At most what the lane held: some chunks of 1 MiB, and the flight of its path.
+        let figure = |name: &str| done[name].as_u64().unwrap_or_default();
+        let again = figure("packets_sent").saturating_sub(figure("packets_needed")) * figure("packet_size");
+        assert!(again <= 16 << 20, "{again} bytes were sent again: {done}");
+    }
+}
+
+#[test]
+fn a_killed_copy_over_two_paths_goes_on() {
+    let name = "a_killed_copy_over_two_paths_goes_on";
+    if !needs::given(name) {
+        return;
+    }
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        second_path(&case);
+        let route = route(&case, Carrier::Daemon, direction);
+        let mut running = in_its_middle(&case, &route);
+        let verified = running.bytes_so_far();
+        running.kill();
+        let flags = ["--via", "10.77.0.1", "--via", SECOND];
+        let mut done = Value::Null;
+        case.wait_for("the copy goes on", || {
+            let finished = case.run(&mut route.copy(&flags, "file", "copy"));
+            if finished.code == Some(0) {
+                done = finished.done();
+            }
+            done != Value::Null
+        });
+        assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+        let resumed = done["resumed_bytes"].as_u64().unwrap_or_default();
+        // Chunks behind one that a lane still sends are verified and not stored: at most a window of them.
+        assert!(resumed + (40 << 20) >= verified && resumed > 0, "{verified} were verified: {done}");
+    }
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_named_and_the_copy_succeeds() {
+    let name = "a_path_that_leads_nowhere_is_named_and_the_copy_succeeds";
+    if !needs::given(name) {
+        return;
+    }
+    let case = Case::new(name);
+    let route = route(&case, Carrier::Daemon, Direction::Push);
+    write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+    let flags = ["--rate", "60Mbit", "--via", "10.77.0.1", "--via", "10.77.0.200"];
+    let finished = case.run(&mut route.copy(&flags, "file", "copy")).expect_success();
+    assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+    let told = finished.events().iter().any(|event| event.to_string().contains("no datagram came by --via"));
+    assert!(told, "{:?}", finished.events());
+}
+
+#[test]
+fn lanes_that_cannot_be_are_refused_with_a_sentence() {
+    let case = Case::new("lanes_that_cannot_be_are_refused_with_a_sentence");
+    let client = Key::generate(&case, "client-key");
+    let server = Key::generate(&case, "server-key");
+    let daemon = Daemon::start_with(&case, Spec::new(&case, &[("read-write", &client)], &server));
+    write_random(&case.local("file"), 1 << 20, &mut case.random());
+    let url = daemon.url("copy");
+    let cp = |flags: &[&str]| -> Command {
+        let mut command = daemon.cp(&case);
+        command.args(flags).arg(case.local("file")).arg(&url);
+        command
+    };
+    for (flags, part) in [
+        (&["--via", "no-such-if"][..], "no interface"),
+        (&["--via", "a/b"], "an IP address"),
+        (&["--lanes", "17"], "17"),
+        (&["--lanes", "2", "--transport", "tcp"], "uses none"),
+        (&["--lanes", "2", "--deadline", "2h"], "one lane"),
+    ] {
+        let finished = case.run(&mut cp(flags)).expect_code(1);
+        assert!(finished.stderr.contains(part), "{flags:?}: {}", finished.stderr);
+    }
+    case.run(&mut cp(&["--lanes", "3"])).expect_success();
+}

@@ -1,0 +1,98 @@
+//! The server's part of lanes (protocol 13): their sockets, and where they may be reached.
+
+use crate::session::udp_options;
+use fobs_channel::secure::schedule::DatagramKeys;
+use fobs_engine::{CHUNKS_MAX, LaneSetup, LanesSetup, LinkSetup, lanes_window};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::{Hello, KEYS2, LANES, LanesAsk, LanesGrant, Open};
+use fobs_model::options::Carrier;
+use fobs_sys::confine::{Errand, outside};
+use fobs_sys::{UdpSocket, Waker, local_addresses};
+use std::net::IpAddr;
+
+/// Addresses of this host that a client is told of beside the one that it reached: as many as it tries.
+const ADDRESSES_MAX: usize = 3;
+
+/// Where sockets of lanes are bound.
+pub(super) struct Binding<'a> {
+    pub(super) ip: IpAddr,
+    pub(super) ports: (u16, u16),
+    pub(super) cc: Option<&'a str>,
+    pub(super) carrier: Carrier,
+}
+
+/// What the client asks for, if both sides can.
+pub(super) fn asked<'o>(open: &'o Open, hello: &Hello) -> Option<&'o LanesAsk> {
+    open.lanes.as_ref().filter(|_| hello.has(LANES) && hello.has(KEYS2))
+}
+
+/// Whether the client chose its paths: several lanes of one path come where the first does.
+pub(super) fn may_come_anywhere(ask: &LanesAsk) -> bool {
+    ask.paths.len() == 1 || ask.paths.iter().any(|path| *path > 0)
+}
+
+/// Sockets of the lanes beside the first: fewer where ports are scarce. At a daemon lanes leave half of its
+/// ports to the first lanes of other sessions, which have no other.
+pub(super) fn bind(ask: &LanesAsk, at: &Binding<'_>) -> Vec<UdpSocket> {
+    let (first, last) = at.ports;
+    let last = match at.carrier {
+        Carrier::Ssh => last,
+        Carrier::Daemon => first + (last - first) / 2,
+    };
+    let one = |_| UdpSocket::bind_in_range(at.ip, first..=last, &udp_options(at.cc)).ok();
+    (1..ask.paths.len()).map_while(one).collect()
+}
+
+/// Further addresses of this host, for a client that comes by several paths.
+pub(super) fn addresses(ask: &LanesAsk, bound: IpAddr) -> Vec<String> {
+    if !bound.is_unspecified() || !may_come_anywhere(ask) {
+        return Vec::new();
+    }
+    let here = outside(Errand::Counters, local_addresses).into_iter().map(|(_, ip)| ip);
+    let can_be_reached = |ip: &IpAddr| match ip {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+    };
+    let fit = here.filter(|ip| ip.is_ipv4() == bound.is_ipv4() && can_be_reached(ip));
+    fit.take(ADDRESSES_MAX).map(|ip| ip.to_string()).collect()
+}
+
+/// What the client is told.
+pub(super) fn answer(sockets: &[UdpSocket]) -> LanesGrant {
+    let ports = sockets.iter().map(|socket| socket.local_addr().port()).collect();
+    LanesGrant { ports, window: lanes_window(CHUNKS_MAX) }
+}
+
+/// The lanes beside the first, whose link this is; `None` if there are none.
+pub(super) fn setup(
+    ask: Option<&LanesAsk>,
+    (sockets, keys): (Vec<UdpSocket>, Vec<DatagramKeys>),
+    first: &LinkSetup,
+) -> Result<Option<LanesSetup>> {
+    let Some(ask) = ask.filter(|_| !sockets.is_empty()) else { return Ok(None) };
+    let mut further = Vec::new();
+    for (lane, (socket, keys)) in (1..).zip(sockets.into_iter().zip(keys)) {
+        let waker = Waker::new().map_err(|error| {
+            Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
+        })?;
+        let link = LinkSetup {
+            socket,
+            waker,
+            clock: first.clock,
+            keys,
+            direction: first.direction,
+            side: first.side,
+            candidates: Vec::new(),
+            named: Vec::new(),
+            validation: first.validation,
+        };
+        further.push(LaneSetup { link, name: format!("lane {lane}") });
+    }
+    let window = match first.direction {
+        // The client receives: it says what it holds.
+        fobs_channel::secure::datagram::Direction::Sender => ask.window.min(lanes_window(CHUNKS_MAX)).max(1),
+        fobs_channel::secure::datagram::Direction::Receiver => lanes_window(CHUNKS_MAX),
+    };
+    let paths = ask.paths[..=further.len()].to_vec();
+    Ok(Some(LanesSetup { further, paths, first: "lane 0".to_owned(), window }))
+}
