@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use fobs::event::{Event, EventSink, Progress, Summary};
 use fobs::explain::{Explanation, Recorder, explain};
@@ -34,6 +34,8 @@ pub struct Shown {
     received: Flow,
     /// What it joins, for a user who asks meanwhile.
     subject: Mutex<Snapshot>,
+    /// Tells what a command says, as events; ends with the pipe.
+    teller: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What is known of a direction.
@@ -52,6 +54,7 @@ impl Shown {
             sent: Flow::default(),
             received: Flow::default(),
             subject: Mutex::default(),
+            teller: Mutex::default(),
         }
     }
 
@@ -157,14 +160,21 @@ impl Shown {
                 let _ = write_line(&Line::Errors { text: &text });
             }
         };
-        thread::Builder::new().name("fobs-said".to_owned()).spawn(tell)?;
+        let teller = thread::Builder::new().name("fobs-said".to_owned()).spawn(tell)?;
+        *locked(&self.teller) = Some(teller);
         Ok(writer.into())
     }
 
     /// Shows how it ended.
     pub fn finish(&self, done: &Result<Piped>) {
         let piped = match done {
-            Ok(piped) => piped,
+            Ok(piped) => {
+                // The last of it may have no end of a line, and is told at the end of all.
+                let teller = locked(&self.teller).take();
+                // One that has failed has told what it could.
+                let _ = teller.map(JoinHandle::join);
+                piped
+            }
             Err(error) => {
                 // A failure to write the line does not change the exit code.
                 let _ = self.reporter.finish(&Err(error.clone()), None);

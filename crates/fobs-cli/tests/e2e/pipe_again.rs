@@ -49,7 +49,10 @@ fn a_pipe_goes_on_where_its_ssh_was_killed() {
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert!(got == input, "{transport}: {} bytes; {said}", got.len());
         assert_eq!(ended.status.code(), Some(7), "{transport}: {said}");
-        assert!(said.contains("beside") && said.contains("goes on at byte 300000"), "{transport}: {said}");
+        // Data that has a way of its own may still come until the death of its ssh is seen.
+        let goes_on =
+            ["300000", "600000", "900000"].map(|at| said.contains(&format!("goes on at byte {at}\n")));
+        assert!(said.contains("beside") && goes_on.contains(&true), "{transport}: {said}");
     }
 }
 

@@ -38,6 +38,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("fobs/src/transfer.rs", "the thread of a library's user"),
     ("fobs/src/object/memory.rs", "beside a session of the library's user, for its memory"),
     ("fobs/src/stream/mod.rs", "ends a stream of the library's user"),
+    ("fobs/src/stream/opening.rs", "the thread of a stream of the library's user"),
+    ("fobs/src/server/login/returning.rs", "takes logins over, each of which has a clerk of its own then"),
     ("fobs/src/pipe/program.rs", "starts the commands of pipes, which have no walls"),
     ("fobs/src/client/pipe/line.rs", "at the client"),
     ("fobs/src/client/dial.rs", "asks ssh for a host's address, at the client"),
@@ -65,7 +67,7 @@ fn has_landlock(at_least: u32) -> bool {
 #[test]
 fn no_thread_of_a_session_is_started_past_its_domain() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let starts = ["thread::spawn(", "thread::Builder::new()", "spawn_scoped("];
+    let starts = ["thread::spawn(", "Builder::new().name(", "thread::Builder::new()", "spawn_scoped("];
     let mut found = Vec::new();
     let sources = SERVING.iter().map(|name| crates.join(name).join("src"));
     let entries = sources.flat_map(|source| walkdir::WalkDir::new(source).into_iter().map(Result::unwrap));

@@ -8,7 +8,8 @@ use crate::lanes::LaneSetup;
 use crate::letters::{Post, ToReceiver};
 use crate::receive::batches::BATCHES_PER_TURN;
 use crate::receive::intake::{Arrivals, Intake};
-use crate::{Clock, Link, LinkSetup, thread};
+use crate::thread::{await_end, be_punctual, spawn};
+use crate::{Clock, Link, LinkSetup};
 use fobs_channel::control::ControlWriter;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
@@ -91,8 +92,8 @@ pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Res
         session: needs.session.clone(),
         link,
     };
-    let handle = thread::spawn("fobs-lane-recv", move || {
-        thread::be_punctual();
+    let handle = spawn("fobs-lane-recv", move || {
+        be_punctual();
         let _alarm = receiver.session.alarm(ToReceiver::StoreFailed);
         receiver.run();
     })?;
@@ -102,7 +103,7 @@ pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Res
 impl LaneThread {
     /// Waits for the end of the thread, which was told to end: what it has seen is final then.
     pub(super) fn await_end(&mut self) {
-        thread::await_end(&mut self.handle);
+        await_end(&mut self.handle);
     }
 }
 

@@ -20,7 +20,7 @@ use fobs_model::sample::SenderSample;
 use fobs_proto::congestion::Priority;
 use fobs_proto::object::CHUNK_DATA_MAX;
 use fobs_proto::sender::{Sender, SenderConfig, SenderStats};
-use fobs_proto::session::{Holding, LaneCounts, Silence, first_chunk_data_max, round_trip_bytes};
+use fobs_proto::session::{Holding, LaneCounts, LaneSeen, Silence, first_chunk_data_max, round_trip_bytes};
 use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl LaneHub {
 
     /// What the first lane shows; to be called with each heartbeat.
     pub(super) fn show_first(&self, now: Timestamp, machine: &Sender, shown: LaneShown) {
-        self.table.observe(now, 0, shown::seen_of(machine), shown);
+        self.table.observe(now, 0, LaneSeen::of(machine), shown);
     }
 
     /// Whether a lane beside the first is answered, or waits for nothing.

@@ -1,11 +1,10 @@
 //! One lane's part of a sending session: the copies that it sends, by its own numbers.
 
-use super::shown::seen_of;
 use super::table::{LaneChunk, LaneTable, LaneWork};
 use crate::failure::never_verified;
 use fobs_model::error::Result;
 use fobs_proto::sender::{Extent, Sender};
-use fobs_proto::session::{ChunkRead, ObjectSize, Rejection, SendPolicy, WITHDRAWN_LEN};
+use fobs_proto::session::{ChunkRead, LaneSeen, ObjectSize, Rejection, SendPolicy, WITHDRAWN_LEN};
 use fobs_proto::{ChunkId, Timestamp};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -64,7 +63,7 @@ impl Seat {
             }
         }
         while policy.has_room(machine)
-            && let Some(LaneWork { chunk, len }) = self.table.next(now, self.lane, seen_of(machine))
+            && let Some(LaneWork { chunk, len }) = self.table.next(now, self.lane, LaneSeen::of(machine))
         {
             let read = ChunkRead { len, data_bytes: chunk.data_bytes, is_final: false };
             self.copies.push_back(LaneCopy { chunk, form: CopyForm::First });

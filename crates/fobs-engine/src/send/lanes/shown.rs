@@ -5,7 +5,7 @@ use crate::Link;
 use fobs_model::sample::SenderSample;
 use fobs_proto::Timestamp;
 use fobs_proto::sender::{Sender, SenderStats};
-use fobs_proto::session::{LaneSeen, Silence, Wait, WaitTimes, round_trip_bytes};
+use fobs_proto::session::{Silence, Wait, WaitTimes, round_trip_bytes};
 use std::time::Duration;
 
 /// See the module.
@@ -86,14 +86,6 @@ fn limit_of(wait: Wait) -> &'static str {
         Wait::Socket => "this host's network interface",
         Wait::Streams => "its streams",
     }
-}
-
-/// What the schedule is to know of a lane. Data that was lost, and that this host does not send again because
-/// a device is down, waits for its answer as that in flight does: else such a lane would never count as
-/// silent.
-pub(super) fn seen_of(machine: &Sender) -> LaneSeen {
-    let awaits_answer = machine.awaits_answer() || machine.datagrams_owe_data();
-    LaneSeen { awaits_answer, ..LaneSeen::of(machine) }
 }
 
 /// The sum of counters. What the receiver's host counts is of one host, and what a path does is of each.

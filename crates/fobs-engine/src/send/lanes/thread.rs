@@ -2,19 +2,19 @@
 
 use super::LaneShown;
 use super::seat::Seat;
-use super::shown::seen_of;
 use super::table::{LaneCourse, LaneTable};
 use crate::failure::{PeerName, StreamsTried};
 use crate::lanes::LaneSetup;
 use crate::letters::{MAILBOX_MAX, Post, ToSender};
 use crate::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
 use crate::send::outbox::{Outbox, Turn};
-use crate::{Clock, Link, LinkSetup, thread};
+use crate::thread::{await_end, be_punctual, spawn};
+use crate::{Clock, Link, LinkSetup};
 use fobs_model::error::{Error, Result};
 use fobs_proto::congestion::{PathHistory, Priority};
 use fobs_proto::sender::{Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
-    GRANTS_MAX, HEARTBEAT, PACE_GRAIN, SendPolicy, SendPolicyConfig, Silence, Wait, WaitTimes,
+    GRANTS_MAX, HEARTBEAT, LaneSeen, PACE_GRAIN, SendPolicy, SendPolicyConfig, Silence, Wait, WaitTimes,
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Rate, Timestamp};
@@ -105,8 +105,8 @@ impl LaneStart {
             moves: 0,
             link,
         };
-        let handle = thread::spawn("fobs-lane-send", move || {
-            thread::be_punctual();
+        let handle = spawn("fobs-lane-send", move || {
+            be_punctual();
             let _alarm = session.alarm(ToSender::ReadFailed);
             sender.run(&session);
         })?;
@@ -117,7 +117,7 @@ impl LaneStart {
 impl LaneThread {
     /// Waits for the end of the thread, once the table says that the session ends.
     pub(super) fn await_end(&mut self) {
-        thread::await_end(&mut self.handle);
+        await_end(&mut self.handle);
     }
 }
 
@@ -224,7 +224,7 @@ impl LaneSender {
     fn show(&self, silence: Silence) {
         let now = self.link.clock().now();
         let shown = LaneShown::of(&self.machine, &self.link, silence, self.waits);
-        self.table.observe(now, self.lane, seen_of(&self.machine), shown);
+        self.table.observe(now, self.lane, LaneSeen::of(&self.machine), shown);
     }
 
     fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {

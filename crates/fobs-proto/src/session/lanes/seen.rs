@@ -33,7 +33,9 @@ impl LaneSeen {
             unsent,
             left: unsent.saturating_add(machine.bytes_in_flight()),
             answered: machine.largest_acked(),
-            awaits_answer: machine.awaits_answer(),
+            // What was lost, and is not sent again because a device is down, waits for its answer as what is
+            // in flight does: else such a lane would never count as silent.
+            awaits_answer: machine.awaits_answer() || machine.datagrams_owe_data(),
         }
     }
 }
