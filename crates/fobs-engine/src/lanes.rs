@@ -49,7 +49,7 @@ pub fn lanes_window(chunks_max: u32) -> u32 {
     (chunks_max / 2).max(CREDIT_MIN)
 }
 
-/// The credit of each of so many lanes, chunks; all of the room for one.
+/// The credit of each lane of a session with `lanes`, chunks; all of the room for one.
 pub fn lane_credit(chunks_max: u32, lanes: usize) -> u32 {
     if lanes <= 1 {
         return chunks_max;

@@ -114,7 +114,7 @@ impl<T> Post<T> {
         Post::with_room(MAILBOX_MAX, waker)
     }
 
-    /// With room for so many letters.
+    /// With room for this number of letters.
     pub(super) fn with_room(letters: usize, waker: Waker) -> (Post<T>, Receiver<T>) {
         let (sender, receiver) = sync_channel(letters);
         (Post { sender, waker }, receiver)

@@ -115,7 +115,7 @@ impl SessionKeys {
         SessionKeys::with_lanes(secret, schedule, cipher, 1)
     }
 
-    /// The same for a session of so many lanes.
+    /// The same for a session of this number of lanes.
     pub fn with_lanes(
         secret: SessionSecret,
         schedule: KeySchedule,

@@ -60,7 +60,7 @@ impl Held {
         Ok(Held { party, valve: Valve::new(input), well, errors, exit, request, keeping })
     }
 
-    /// The client has so much.
+    /// The client has what comes before these positions.
     pub(crate) fn is_confirmed(&self, bytes: u64, errors: u64) {
         self.well.is_confirmed(bytes);
         self.errors.iter().for_each(|it| it.is_confirmed(errors));

@@ -45,7 +45,7 @@ pub(super) struct LaneQuay {
     told: Vec<usize>,
 }
 
-/// The configuration of each of so many lanes: together they have half of the room.
+/// The configuration of each lane of a session with `lanes`: together they have half of the room.
 pub(super) fn config_of_lane(config: ReceiverConfig, lanes: usize) -> ReceiverConfig {
     ReceiverConfig { chunks_max: lane_credit(config.chunks_max, lanes), ..config }
 }

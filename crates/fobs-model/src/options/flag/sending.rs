@@ -162,7 +162,7 @@ pub const SENDING: &[Row] = &[
         .help("Bytes kept until the other end has them, so that a pipe goes on over a new connection [default: 256MiB]")
         .detail(
             "A connection that breaks is made again while both ends' programs live, and the pipe goes on at the \
-             first byte that is not confirmed. At most so many are unconfirmed in each direction; 0 has the pipe \
+             first byte that is not confirmed. No more than BYTES wait to be confirmed in each direction; 0 has the pipe \
              end with its connection. A number without a unit is bytes; units as in 64MiB.",
         )
         .on(&[PIPE])
