@@ -7,10 +7,10 @@ pub struct Average(u8);
 
 /// Logarithms of the shortest and the longest average.
 const LOGS: std::ops::RangeInclusive<u8> = 8..=18;
-/// That of files below [`SHORT_MAX`]: a line that changed costs half a KiB, the list two parts of a hundred.
-const SHORT: Average = Average(*LOGS.start());
-/// Where both files are below this, bytes, pieces are the shortest.
-pub(crate) const SHORT_MAX: u64 = 16 << 10;
+/// How much longer than the root of the size pieces of files below a MiB are, as a shift: a piece takes
+/// seven bytes in the list, a line that changed costs one and a half, so both weigh the same at 2.2 times
+/// the root.
+const SHORT: u8 = 1;
 /// Of a file whose root of the size has this logarithm or more, long pieces are listed at first, and short
 /// ones where those have changed: one of 16 MiB takes longer than the questions for them.
 const ROOT_LONG: u8 = 12;
@@ -25,17 +25,18 @@ const NORMALISATION: u32 = 1;
 const WINDOW: usize = 64;
 
 impl Average {
-    /// The shortest of files that are not.
+    /// The shortest of files from a MiB on.
     pub const FINEST: Average = Average(11);
 
     /// For a basis of `basis` bytes, in which the pieces of a file of `file` bytes are looked for.
     pub fn of_files(basis: u64, file: u64) -> Average {
-        if basis.max(file) < SHORT_MAX { SHORT } else { Average::of_file(basis) }
+        let short = (root(basis.max(file)) + SHORT).max(*LOGS.start());
+        if short < Average::FINEST.0 { Average(short) } else { Average::of_file(basis) }
     }
 
     /// For a basis of `size` bytes that is not short.
     pub fn of_file(size: u64) -> Average {
-        let root = (size.max(1).ilog2() / 2) as u8;
+        let root = root(size);
         if root < ROOT_LONG { Average::FINEST } else { Average((root + LONG).min(*LOGS.end())) }
     }
 
@@ -67,6 +68,11 @@ impl Average {
     fn shortest(self) -> usize {
         1 << (self.0 - SPREAD)
     }
+}
+
+/// Half of the logarithm of a size.
+fn root(size: u64) -> u8 {
+    (size.max(1).ilog2() / 2) as u8
 }
 
 /// A random number for each byte: the first 256 of SplitMix64 from 0 (protocol 7.9).

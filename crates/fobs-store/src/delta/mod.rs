@@ -30,7 +30,6 @@ mod table;
 pub use answers::{FineJob, FinePieces};
 pub use asks::{FineAnswer, FineAsk};
 pub use cut::Average;
-pub(crate) use cut::SHORT_MAX;
 pub use here::SourcesHere;
 pub use list::{PieceList, SegmentWriter};
 pub use lists::{Asker, ListPart, Lists, ListsGuard};
@@ -53,6 +52,8 @@ pub(crate) use patch::{Copied, Counts, Earlier, PatchBuilder, apply};
 /// Smallest file, at both ends, of which a delta is made, bytes: the message with the list of its
 /// pieces would be a quarter of a smaller one.
 pub(crate) const FILE_MIN: u64 = 512;
+/// A basis below this, bytes, is kept in memory, and not open.
+pub(crate) const KEPT_FILE_MAX: u64 = 16 << 10;
 /// What such a message has beside its pieces, and what one piece takes in it, bytes, about.
 const LIST_HEAD: u64 = 100;
 const LISTED_PIECE: u64 = 7;

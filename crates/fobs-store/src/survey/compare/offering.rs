@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use super::Compare;
 use super::directory::{Neighbour, files_of};
 use super::moved::Moved;
-use crate::delta::{Basis, FILE_MIN, Held, Readable, SHORT_MAX, basis_in_place, is_worth_listing};
+use crate::delta::{Basis, FILE_MIN, Held, KEPT_FILE_MAX, Readable, basis_in_place, is_worth_listing};
 use crate::survey::choice::{Changes, Decision};
 use crate::survey::row::{Row, RowKind};
 use crate::view::View;
@@ -145,7 +145,7 @@ fn held(
     origin: Origin,
     open: impl FnOnce((OwnedFd, u64)) -> Readable,
 ) -> Basis {
-    let kept = if size < SHORT_MAX { Readable::kept(&file, size).ok() } else { None };
+    let kept = if size < KEPT_FILE_MAX { Readable::kept(&file, size).ok() } else { None };
     let readable = kept.unwrap_or_else(|| open((file, size)));
     Basis { held: Held::Open(readable), size, origin }
 }
