@@ -110,13 +110,28 @@ pub enum LeftOut {
     /// It is not at the destination (`--existing`).
     Absent,
     /// It is at the destination (`--ignore-existing`).
-    Exists,
+    Exists(Likeness),
     /// Its size (`--max-size`, `--min-size`).
     BySize,
     /// What the destination has is newer (`--update`).
     Newer,
     /// It is a link that leads out of the tree (`--safe-links`).
     Unsafe,
+}
+
+/// How like the source is what stands in an entry's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    /// The other end does not say.
+    Unknown,
+    /// It is something else, such as a directory in a file's place.
+    OtherType,
+    /// Its content seems to be another one.
+    OtherContent,
+    /// What is kept beside the content differs.
+    OtherAttributes,
+    /// Nothing differs.
+    Same,
 }
 
 /// A file that was read to its end, or stored.

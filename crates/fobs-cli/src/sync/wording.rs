@@ -4,7 +4,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use fobs::SymbolicLinks;
-use fobs::event::LeftOut;
+use fobs::event::{LeftOut, Likeness};
 use fobs::options::Location;
 use fobs::options::sync::Report;
 
@@ -30,7 +30,9 @@ pub struct Wording {
     pub is_here: bool,
     pub deletions: bool,
     /// What the rules leave out is said, by which one.
-    pub leaves_out: bool,
+    pub leaves_out: u8,
+    /// Whether contents are compared.
+    pub compares_content: bool,
     /// Likewise of links that lead out of the tree.
     pub unsafe_links: bool,
     /// Sources that are removed are said.
@@ -103,7 +105,8 @@ impl Wording {
             shows_links: given.choices.preserve.links == SymbolicLinks::Kept,
             is_here: is_here(args),
             deletions: level("del") > 0,
-            leaves_out: level("skip") > 0,
+            leaves_out: level("skip"),
+            compares_content: given.checksum,
             unsafe_links: given.choices.rules.safe_links && level("symsafe") > 0,
             removals: level("remove") > 0,
             size_min: given.choices.rules.size_min,
@@ -147,12 +150,20 @@ impl Wording {
                 return Some([b"ignoring unsafe symlink \"", name, b"\" -> \"", target, b"\""].concat());
             }
             LeftOut::Silently | LeftOut::Unsafe => return None,
-            _ if !self.leaves_out => return None,
+            _ if self.leaves_out == 0 => return None,
             LeftOut::Absent => {
                 let kind: &[u8] = if line.directory { b"directory" } else { b"file" };
                 return Some([b"not creating new ", kind, b" \"", name, b"\""].concat());
             }
-            LeftOut::Exists => " exists",
+            LeftOut::Exists(_) if self.leaves_out == 1 => " exists",
+            LeftOut::Exists(likeness) => match likeness {
+                Likeness::Unknown => " exists",
+                Likeness::OtherType => " exists (type change)",
+                Likeness::OtherContent if self.compares_content => " exists (sum change)",
+                Likeness::OtherContent => " exists (file change)",
+                Likeness::OtherAttributes => " exists (attr change)",
+                Likeness::Same => " exists (uptodate)",
+            },
             LeftOut::Newer => " is newer",
             LeftOut::BySize if self.size_min.is_some_and(|min| line.facts.size < min) => " is under min-size",
             LeftOut::BySize => " is over max-size",
@@ -187,7 +198,7 @@ impl Wording {
             || self.stats > 0
             || self.progress > 0
             || !self.left_out.is_empty()
-            || self.leaves_out
+            || self.leaves_out > 0
             || self.unsafe_links
         {
             Report::All

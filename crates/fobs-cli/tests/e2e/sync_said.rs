@@ -3,7 +3,7 @@
 //! the same lines, once each.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -150,6 +150,45 @@ fn what_is_left_out_and_what_stays_is_said_as_by_rsync() {
     let apart: Vec<String> =
         THERE.iter().filter_map(|line| difference(&bench, (line, &["a/"], &place), &prepare)).collect();
     assert!(apart.is_empty(), "{} of {} differ:\n{}", apart.len(), THERE.len(), apart.join("\n"));
+}
+
+/// A tree of entries that are like the target's in another way each.
+fn alike(top: &Path, is_source: bool) {
+    make(top, &[("same", 1_000_000), ("sum", 1_000_000), ("size", 1_000_000), ("time", 1_000_000)]);
+    make(top, &[("mode", 1_000_000), ("in/same", 1_000_000), (if is_source { "kind" } else { "kind/x" }, 1)]);
+    let place = |name: &str| top.join(name);
+    symlink("same", place("link")).expect("a fresh link");
+    symlink(if is_source { "sum" } else { "size" }, place("other-link")).expect("a fresh link");
+    if !is_source {
+        fs::write(place("sum"), "mus").expect("ours");
+        fs::write(place("size"), "longer").expect("ours");
+        fs::set_permissions(place("mode"), fs::Permissions::from_mode(0o600)).expect("ours");
+        set_time(&place("time"), 2_000_000);
+        ["sum", "size"].iter().for_each(|name| set_time(&place(name), 1_000_000));
+    }
+    settle(top);
+}
+
+#[test]
+fn what_is_there_is_told_by_its_likeness_as_by_rsync() {
+    if !is_installed() {
+        return;
+    }
+    let case = Case::new("what_is_there_is_told_by_its_likeness_as_by_rsync");
+    let bench = Bench::open(&case);
+    alike(&bench.place("like"), true);
+    let place = bench.sshd.root.join("likeness");
+    let prepare = || {
+        remove(&place);
+        alike(&place, false);
+    };
+    let lines = ["-a", "-rl", "-rlt", "-ac", "-rlpc", "-rlp --size-only", "-aI", "-an"];
+    let levels = ["skip2,name", "skip", "skip2,name2"];
+    let told =
+        lines.iter().flat_map(|line| levels.map(|level| format!("{line} --info={level} --ignore-existing")));
+    let apart: Vec<String> =
+        told.filter_map(|line| difference(&bench, (&line, &["like/"], &place), &prepare)).collect();
+    assert!(apart.is_empty(), "{} differ:\n{}", apart.len(), apart.join("\n"));
 }
 
 #[test]

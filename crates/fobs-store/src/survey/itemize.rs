@@ -6,7 +6,7 @@ use rustix::fs::FileType;
 use super::choice::Changes;
 use crate::record::SpecialKind;
 use crate::walk::Stays;
-use fobs_model::event::LeftOut;
+use fobs_model::event::{LeftOut, Likeness};
 use fobs_model::options::sync::Report;
 
 /// What is done to an entry.
@@ -83,11 +83,21 @@ impl Changes {
         Changes::LEFT_OUT.with(match rule {
             LeftOut::Silently => Changes(0),
             LeftOut::Absent => Changes::NEW,
-            LeftOut::Exists => Changes::CONTENT,
+            LeftOut::Exists(likeness) => Changes::CONTENT.with(Changes::like(likeness)),
             LeftOut::BySize => Changes::SIZE,
             LeftOut::Newer => Changes::TIME,
             LeftOut::Unsafe => Changes::PERMISSIONS,
         })
+    }
+
+    const fn like(likeness: Likeness) -> Changes {
+        match likeness {
+            Likeness::Unknown => Changes(0),
+            Likeness::OtherType => Changes::PERMISSIONS,
+            Likeness::OtherContent => Changes::SIZE,
+            Likeness::OtherAttributes => Changes::TIME,
+            Likeness::Same => Changes::OWNER,
+        }
     }
 
     /// Whether an entry with these stays as it is, and by which rule.
@@ -98,7 +108,10 @@ impl Changes {
     /// The rule by which it is left out, if it is.
     pub fn rule(self) -> Option<LeftOut> {
         use LeftOut::{Absent, BySize, Exists, Newer, Unsafe};
-        let named = [Absent, Exists, BySize, Newer, Unsafe].into_iter();
+        use Likeness::{OtherAttributes, OtherContent, OtherType, Same, Unknown};
+        // What has most bits first.
+        let exists = [OtherType, OtherContent, OtherAttributes, Same, Unknown].map(Exists);
+        let named = std::iter::once(Absent).chain(exists).chain([BySize, Newer, Unsafe]);
         let known = |rule: &LeftOut| self.has(Changes::left_out(*rule));
         self.has(Changes::LEFT_OUT).then(|| named.clone().find(known).unwrap_or(LeftOut::Silently))
     }

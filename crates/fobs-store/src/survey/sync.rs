@@ -4,7 +4,7 @@ use super::choice::Changes;
 use super::itemize::Update;
 use crate::attributes::{SET_ID_BITS, executable_as};
 use crate::record::{Device, Meta, SpecialKind};
-use fobs_model::event::LeftOut;
+use fobs_model::event::{LeftOut, Likeness};
 use fobs_model::options::sync::{Absent, Compare, Present, SyncRules};
 
 /// What of an entry's metadata is kept.
@@ -161,7 +161,7 @@ impl Decide for SyncRules {
             Some(there) => there,
         };
         if self.present == Present::Left && !(is_directory && there.kind == ThereKind::Directory) {
-            return left_out(LeftOut::Exists);
+            return left_out(LeftOut::Exists(likeness(self, wanted, there, kept)));
         }
         if !same_type(wanted.kind, &there.kind) {
             let action = match there.kind {
@@ -199,10 +199,7 @@ impl Decide for SyncRules {
             return (Fit::Nothing, Changes::default());
         }
         let changes = |update| differences(self, wanted, basis, kept, update);
-        let is_same = match wanted.kind {
-            WantedKind::File => is_same_file(self, wanted, basis),
-            _ => same_value(wanted.kind, &basis.kind),
-        };
+        let is_same = seems_same(self, wanted, basis);
         // As rsync: of a directory the time counts here, even if it is not kept (`-O`).
         let is_directory = wanted.kind == WantedKind::Directory;
         let is_timed = !is_directory || !kept.times || is_same_time(self, wanted, basis);
@@ -217,6 +214,27 @@ impl Decide for SyncRules {
             }
             _ => (fit, changes(Update::Local).and(Changes::CONTENT, !is_same)),
         }
+    }
+}
+
+/// How like the source is what stands in its place, as rsync tells it (`--info=skip2`).
+fn likeness(rules: &SyncRules, wanted: &Wanted<'_>, there: &There, kept: Kept) -> Likeness {
+    if !same_type(wanted.kind, &there.kind) {
+        Likeness::OtherType
+    } else if !seems_same(rules, wanted, there) {
+        Likeness::OtherContent
+    } else if differences(rules, wanted, there, kept, Update::None).is_significant() {
+        Likeness::OtherAttributes
+    } else {
+        Likeness::Same
+    }
+}
+
+/// Whether two entries of one type have the same content, as far as the rules look at it.
+fn seems_same(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
+    match wanted.kind {
+        WantedKind::File => is_same_file(rules, wanted, there),
+        _ => same_value(wanted.kind, &there.kind),
     }
 }
 

@@ -112,6 +112,20 @@ fn what_is_not_there_is_made_or_left_out() {
 }
 
 #[test]
+fn a_rule_that_leaves_out_is_read_as_it_was_said() {
+    use Likeness::{OtherAttributes, OtherContent, OtherType, Same, Unknown};
+    let exists = [Unknown, OtherType, OtherContent, OtherAttributes, Same].map(LeftOut::Exists);
+    let others = [LeftOut::Silently, LeftOut::Absent, LeftOut::BySize, LeftOut::Newer, LeftOut::Unsafe];
+    for rule in exists.into_iter().chain(others) {
+        assert_eq!(Changes::left_out(rule).rule(), Some(rule));
+        // What a release reads that knows of no likeness.
+        let is_there = Changes::left_out(rule).contains(Changes::CONTENT);
+        assert_eq!(is_there, matches!(rule, LeftOut::Exists(_)), "{rule:?}");
+    }
+    assert_eq!(Changes::default().rule(), None);
+}
+
+#[test]
 fn links_lead_out_as_rsync_sees_it() {
     for (path, target, expected) in [
         (&b"l"[..], &b"sub"[..], false),
