@@ -229,7 +229,6 @@ fn metrics_of_sessions_are_counted_and_served() {
     }
     // What the process takes grows meanwhile, and other programs write to the disk.
     let is_counted = |line: &&str| !line.starts_with("process_") && !line.starts_with("fobs_disk_");
-    let counted =
-        |text: &str| text.lines().filter(is_counted).map(str::to_owned).collect::<Vec<_>>();
+    let counted = |text: &str| text.lines().filter(is_counted).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(counted(&text), counted(&served.handle.metrics()));
 }
