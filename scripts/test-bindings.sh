@@ -52,9 +52,9 @@ c_tests() {
         grep -q listening "$work/log" && break
         sleep 0.1
     done
-    local flags=(-std=c11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -fno-sanitize-recover=all
+    local flags=(-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Werror -g -fsanitize=address,undefined -fno-sanitize-recover=all
         -Ibindings/c/include "-L$built" "-Wl,-rpath,$built")
-    for source in bindings/c/examples/roundtrip.c bindings/c/tests/bad_input.c bindings/c/tests/streams.c; do
+    for source in bindings/c/examples/roundtrip.c bindings/c/tests/{bad_input,streams,broken_streams}.c; do
         gcc "${flags[@]}" "$source" -lfobs_c -o "$work/program"
         "$work/program" "fobs://127.0.0.1:$port/" "identity=$work/client" "known_hosts=$work/known_hosts"
         echo "$source: as it should be, under the sanitizers"

@@ -23,6 +23,9 @@ static const char *const _xio_name = "fobs";
 
 /* How often a client asks for a name for which no one listens yet, ms. */
 #define ASK_AGAIN_MS 50
+/* How long a listener waits, s: as long as a daemon lets one wait. GridFTP has one that waits for more streams all through
+   a transfer, and ends it by cancelling. */
+#define LISTEN_S (24 * 3600)
 
 /* Where a server listens. */
 typedef struct {
@@ -128,7 +131,7 @@ static globus_result_t meet(fobs_work_t *work, const char *url, const char *list
     globus_result_t result;
     int tries = attr->wait_seconds * 1000 / ASK_AGAIN_MS, code;
     for (;;) {
-        code = fobs_stream_start(url, NULL, listen, attr->wait_seconds, attr->options, &handle->stream);
+        code = fobs_stream_start(url, NULL, listen, LISTEN_S, attr->options, &handle->stream);
         if (code == FOBS_OK) {
             work->opening = handle->stream;
             if (waited(work, -1, 0, 0))

@@ -87,14 +87,13 @@ impl RawStream {
         self.stream().map_or(0, |stream| stream.verified())
     }
 
-    /// Fails it at both ends.
+    /// Fails it at both ends. A thread that waits for it is told why, until it is closed.
     fn abort(&self, why: &str) {
-        if let Ok(stream) = self.stream() {
-            let why = why.to_owned();
-            // Aside: a cancellation may wait for a connection that is being closed. Where there is no thread,
-            // the stream is dropped below, which ends it too.
-            let _ = spawn("fobs-abort", move || stream.abort(&why));
-            locked(&self.inner).take();
+        let Ok(stream) = self.stream() else { return };
+        let (aside, said) = (stream.clone(), why.to_owned());
+        // Aside: a cancellation may wait for a connection that is being closed.
+        if spawn("fobs-abort", move || aside.abort(&said)).is_err() {
+            stream.abort(why);
         }
     }
 

@@ -120,6 +120,25 @@ def test_an_abort_ends_a_read_of_another_thread(joins: Served) -> None:
     caller.abort()
 
 
+def test_an_abort_here_ends_reads_and_writes_of_other_threads(joins: Served) -> None:
+    for round in range(20):
+        listener, caller = met(joins)
+        with ThreadPoolExecutor() as pool:
+            # A write that is more than fits: the other end reads nothing.
+            waiting = [pool.submit(caller.read, 1), pool.submit(caller.write, bytes(64 << 20))]
+            if round % 2:
+                assert listener.read(1) == b"\0"
+            caller.abort("the tape is torn")
+            for call in waiting:
+                # One that has not begun finds it closed.
+                with pytest.raises((fobs.Error, ValueError), match="the tape is torn|closed"):
+                    call.result()
+        assert caller.closed
+        with pytest.raises(ValueError):
+            caller.read(1)
+        listener.abort()
+
+
 def test_one_that_reads_no_more_is_a_broken_pipe(joins: Served, content: Content) -> None:
     listener, caller = met(joins)
     closing = threading.Thread(target=listener.close)
@@ -251,5 +270,27 @@ def test_tasks_hear_of_a_failure_and_of_one_that_reads_no_more(joins: Served, co
         await writer.wait_closed()
         await closing.wait_closed()
 
+    async def drops() -> None:
+        # One who keeps the reader alone does not take what had come for everything.
+        (reader, given_up), (_, writer) = await opened(joins)
+        writer.write(b"half")
+        assert await reader.readexactly(4) == b"half"
+        del given_up
+        gc.collect()
+        with pytest.raises(fobs.Error, match="gave up its end"):
+            await reader.read()
+
+    async def keeps() -> None:
+        # All had come before.
+        (reader, given_up), (_, writer) = await opened(joins)
+        writer.write(b"whole")
+        writer.write_eof()
+        while not reader._eof:
+            await asyncio.sleep(0.01)
+        given_up.transport.abort()
+        assert await reader.read() == b"whole"
+
     asyncio.run(fails())
     asyncio.run(closes())
+    asyncio.run(drops())
+    asyncio.run(keeps())

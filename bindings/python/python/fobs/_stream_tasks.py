@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import Any, Unpack
 
 from . import _fobs
-from ._errors import UsageError
+from ._errors import FileError, UsageError
 from ._job import Job
 from ._options import Options
 from ._streams import Command, Opening, check, ended
@@ -33,6 +33,8 @@ class _Transport(asyncio.Transport):
         self._buffer = bytearray()
         self._low, self._high = _HIGH_BYTES // 4, _HIGH_BYTES
         self._reads, self._at_end, self._ended = True, False, False
+        # Whether everything has come that the other end wrote.
+        self._is_whole = False
         self._closing, self._paused, self._over = False, False, False
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,6 +85,7 @@ class _Transport(asyncio.Transport):
         except Exception as error:
             self._lose(error)
         else:
+            self._is_whole = True
             if not self._over:
                 self._protocol.eof_received()
 
@@ -171,9 +174,10 @@ class _Transport(asyncio.Transport):
             self._lose(None)
 
     def abort(self) -> None:
-        """Fails it at both ends."""
-        self._raw.abort("the program gave up its end of the stream")
-        self._lose(None)
+        """Fails it at both ends; a reader here does not take what had come for all of it."""
+        why = "the program gave up its end of the stream"
+        self._raw.abort(why)
+        self._lose(None if self._is_whole else FileError(why))
 
     def _lose(self, error: Exception | None) -> None:
         if self._over:

@@ -11,7 +11,9 @@ import select
 import shlex
 import socket
 import subprocess
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -81,13 +83,17 @@ class Stream(io.RawIOBase):
     What is read was verified, in order and without a gap; a stream that fails raises, and never looks as if it had
     ended. :meth:`end_writing` ends one direction. :meth:`close` waits until everything that was written is there;
     leaving a ``with`` block by an exception, or dropping the stream, fails at the other end instead. One thread may
-    read while another one writes.
+    read while another one writes, and any may call :meth:`abort`.
     """
 
     _raw: _fobs.RawStream
     _socket: socket.socket
     _line: bytes | None
+    _lock: threading.Lock
     _end: tuple[int, int, int] | None
+    #: Calls that use the descriptor now, and whether it goes with the last of them.
+    _users: int
+    _is_over: bool
     #: What a command writes to its standard error, where ``stderr=True`` was asked for: a binary file to be read.
     stderr: io.BufferedReader | None
 
@@ -98,6 +104,7 @@ class Stream(io.RawIOBase):
     def _of(cls, opening: Opening) -> Stream:
         stream = cls.__new__(cls)
         stream._raw, stream._line, stream._end = opening.raw, opening.line, None
+        stream._lock, stream._users, stream._is_over = threading.Lock(), 0, False
         stream.stderr = None if opening.errors is None else os.fdopen(opening.errors, "rb")
         stream._socket = socket.socket(fileno=opening.raw.descriptor())
         return stream
@@ -125,38 +132,38 @@ class Stream(io.RawIOBase):
         """Fills the front of a buffer with what has come, and waits where nothing has. Returns how many bytes: 0 at
         the end.
         """
-        self._check()
-        view = memoryview(buffer).cast("B")
-        if not len(view):
-            return 0
-        while True:
-            try:
-                count = self._socket.recv_into(view)
-            except BlockingIOError:
-                self._wait(select.POLLIN)
-                continue
-            except ConnectionResetError:
-                count = 0
-            if count == 0:
-                Job(self._raw.why_ended(), nothing).wait()
-            return count
+        with self._used():
+            view = memoryview(buffer).cast("B")
+            if not len(view):
+                return 0
+            while True:
+                try:
+                    count = self._socket.recv_into(view)
+                except BlockingIOError:
+                    self._wait(select.POLLIN)
+                    continue
+                except ConnectionResetError:
+                    count = 0
+                if count == 0:
+                    Job(self._raw.why_ended(), nothing).wait()
+                return count
 
     def write(self, data: Any, /) -> int:
         """Writes all of a buffer, and waits while the other end is slower. ``BrokenPipeError`` where it reads no
         more.
         """
-        self._check()
-        view = memoryview(data).cast("B")
-        written = 0
-        while written < len(view):
-            try:
-                written += self._socket.send(view[written:], socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                self._wait(select.POLLOUT)
-            except (BrokenPipeError, ConnectionResetError):
-                Job(self._raw.why_unwritable(), flag).wait()
-                raise BrokenPipeError("the other end of the stream reads no more") from None
-        return written
+        with self._used():
+            view = memoryview(data).cast("B")
+            written = 0
+            while written < len(view):
+                try:
+                    written += self._socket.send(view[written:], socket.MSG_NOSIGNAL)
+                except BlockingIOError:
+                    self._wait(select.POLLOUT)
+                except (BrokenPipeError, ConnectionResetError):
+                    Job(self._raw.why_unwritable(), flag).wait()
+                    raise BrokenPipeError("the other end of the stream reads no more") from None
+            return written
 
     def end_writing(self) -> None:
         """Ends what is written: the other end reads the rest and then its end. Reading goes on."""
@@ -178,7 +185,7 @@ class Stream(io.RawIOBase):
         return self._end[1] if self._end is not None else self._raw.verified()
 
     def abort(self, why: str = "the program gave up its end of the stream") -> None:
-        """Fails it at both ends, and says there why. It is closed then."""
+        """Fails it at both ends, and says there why, and to a thread that reads or writes it here. It is closed then."""
         if not self.closed:
             self._raw.abort(why)
             self._let_go()
@@ -199,12 +206,34 @@ class Stream(io.RawIOBase):
         finally:
             self._let_go()
 
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """The descriptor stays as long as a call uses it: its number may be another file's at once."""
+        with self._lock:
+            self._check()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                is_last = self._is_over and not self._users
+            if is_last:
+                self._release()
+
     def _let_go(self) -> None:
-        self._raw.close()
-        self._socket.close()
+        with self._lock:
+            is_first, self._is_over = not self._is_over, True
+            super().close()
+            is_free = is_first and not self._users
+        if is_free:
+            self._release()
         if self.stderr is not None:
             self.stderr.close()
-        super().close()
+
+    def _release(self) -> None:
+        self._raw.close()
+        self._socket.close()
 
     def __exit__(
         self,
@@ -230,7 +259,6 @@ class Stream(io.RawIOBase):
         poll = select.poll()
         poll.register(self._socket.fileno(), event)
         poll.poll(WAIT_MAX * 1000)
-        self._check()
 
 
 def check(code: int, line: bytes | None) -> None:

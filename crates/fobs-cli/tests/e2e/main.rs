@@ -49,6 +49,7 @@ mod outages;
 mod packaging;
 mod pipe;
 mod pipe_again;
+mod pipe_faults;
 mod pipe_names;
 mod privileges;
 mod refusals;

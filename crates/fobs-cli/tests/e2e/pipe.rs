@@ -20,8 +20,8 @@ use super::sshd::{HOST, Sshd};
 /// ([protocol 8]), a few in pipes and sockets.
 const MORE_THAN_FITS: u64 = 600 << 20;
 
-/// `fobs pipe -q HOST -- COMMAND` with more options.
-fn piping(case: &Case, sshd: &Sshd, options: &[&str], command: &str) -> Command {
+/// `fobs pipe HOST -- COMMAND` with more options.
+pub(super) fn piping(case: &Case, sshd: &Sshd, options: &[&str], command: &str) -> Command {
     let mut pipe = sshd.pipe(case);
     pipe.args(options).args([HOST, "--", command]);
     pipe
@@ -60,16 +60,13 @@ fn shell_with(case: &Case, sshd: &Sshd, options: &[&str], line: &str) -> Finishe
 }
 
 /// The processes below this host whose command line has a word.
-fn processes_with(word: &str) -> usize {
-    let of = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
-    let all = fs::read_dir("/proc").expect("proc").flatten();
-    let has = |line: &Vec<u8>| {
+pub(super) fn processes_with(word: &str) -> Vec<u32> {
+    let has = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.windows(word.len()).any(|part| part == word.as_bytes()) && !line.starts_with(b"ssh\0")
     };
-    all.filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
-        .map(of)
-        .filter(has)
-        .count()
+    let all = fs::read_dir("/proc").expect("proc").flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has).collect()
 }
 
 #[test]
@@ -150,7 +147,7 @@ fn a_program_that_reads_no_more_ends_the_one_before_it() {
         let codes = ["4 at 0\n", "4 at 1\n", "4 at 2\n"];
         assert!(done.stderr.is_empty() || codes.contains(&done.stderr.as_str()), "{line}: {}", done.stderr);
     }
-    case.wait_for("no command runs on", || processes_with("/dev/zero") == 0);
+    case.wait_for("no command runs on", || processes_with("/dev/zero").is_empty());
 }
 
 #[test]
@@ -308,48 +305,12 @@ fn a_restricted_login_runs_no_command() {
     assert!(refused.stderr.contains("run"), "{}", refused.stderr);
 }
 
-/// What befalls a pipe of the random test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
-    Signal(Signal),
-    Stall(Duration),
-    Cut,
-    Nothing,
-}
-
-impl Fault {
-    fn of(random: &mut super::files::Random) -> Fault {
-        let stall = Duration::from_millis(random.below(1500));
-        [
-            Fault::Signal(Signal::KILL),
-            Fault::Signal(Signal::TERM),
-            Fault::Signal(Signal::INT),
-            Fault::Stall(stall),
-            Fault::Cut,
-            Fault::Nothing,
-        ][random.below(6) as usize]
-    }
-
-    /// Befalls a client, which may have ended.
-    fn befall(self, child: &std::process::Child) {
-        let send = |signal| {
-            let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), signal);
-        };
-        match self {
-            Fault::Signal(signal) => send(signal),
-            Fault::Stall(time) => {
-                send(Signal::STOP);
-                std::thread::sleep(time);
-                send(Signal::CONT);
-            }
-            Fault::Cut => kill_ssh_below(child.id()),
-            Fault::Nothing => {}
-        }
-    }
-}
-
 /// Writes pieces of this with pauses, and ends.
-fn write_slowly(mut into: impl Write + Send + 'static, all: Vec<u8>, pause: Duration) -> JoinHandle<()> {
+pub(super) fn write_slowly(
+    mut into: impl Write + Send + 'static,
+    all: Vec<u8>,
+    pause: Duration,
+) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for piece in all.chunks(1 << 19) {
             if into.write_all(piece).is_err() {
@@ -358,70 +319,6 @@ fn write_slowly(mut into: impl Write + Send + 'static, all: Vec<u8>, pause: Dura
             std::thread::sleep(pause);
         }
     })
-}
-
-#[test]
-fn random_ends_of_a_pipe_lose_nothing_in_silence() {
-    let case = Case::new("random_ends_of_a_pipe_lose_nothing_in_silence");
-    let sshd = Sshd::start(&case);
-    let mut random = case.random();
-    let runs = if cfg!(feature = "long") { 400 } else { 24 };
-    for run in 0..runs {
-        let at = case.path(format!("run{run}"));
-        fs::create_dir(&at).unwrap();
-        let len = 1 + random.below(6_000_000) as usize;
-        let whole = random.bytes(len);
-        let transport = ["udp", "tcp", "ssh", "auto"][random.below(4) as usize];
-        // A client that was killed is waited for so long.
-        let options = ["-q", "--timeout", "5", "--transport", transport];
-        let mut command = piping(&case, &sshd, &options, &both_ways(&at));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("fobs");
-        let into = child.stdin.take().unwrap();
-        let writing = write_slowly(into, whole.clone(), Duration::from_millis(random.below(3) * 7));
-        let mut from = child.stdout.take().unwrap();
-        let reading = std::thread::spawn(move || {
-            let mut got = Vec::new();
-            std::io::Read::read_to_end(&mut from, &mut got).map(|_| got)
-        });
-        let fault = Fault::of(&mut random);
-        std::thread::sleep(Duration::from_millis(random.below(400)));
-        fault.befall(&child);
-        let ended = child.wait_with_output().unwrap();
-        writing.join().unwrap();
-        let got = reading.join().unwrap().unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr);
-        let what = format!("run {run}, {transport}, {fault:?}: {said}");
-        case.wait_for("the command is gone", || processes_with(&at.display().to_string()) == 0);
-        let there = fs::read(at.join("got")).unwrap_or_default();
-        assert!(whole.starts_with(&there), "{what}: what the command got is not what was sent");
-        assert!(whole.starts_with(&got), "{what}: what came back is not what was sent");
-        if ended.status.success() {
-            assert!(there == whole && got == whole, "{what}: {} and {} of {len}", there.len(), got.len());
-        }
-        if at.join("ended").exists() {
-            assert!(there == whole, "{what}: it took {} of {len} for the whole", there.len());
-        }
-        let is_harmless = matches!(fault, Fault::Stall(_) | Fault::Nothing);
-        assert!(ended.status.success() || !is_harmless, "{what}: nothing was wrong");
-    }
-}
-
-/// A command that notes what it gets and sends it back.
-fn both_ways(directory: &Path) -> String {
-    let at = directory.display();
-    format!("tee {at}/got && echo all > {at}/ended")
-}
-
-/// Kills the `ssh` that a process has started.
-fn kill_ssh_below(parent: u32) {
-    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-    for child in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
-        if let Some(pid) = rustix::process::Pid::from_raw(child) {
-            // It may have ended.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-    }
 }
 
 #[test]

@@ -12,15 +12,15 @@ use super::daemon::{Daemon, Key, Spec};
 use super::net::Side;
 
 /// A daemon, and what its clients need.
-struct Served {
-    daemon: Daemon,
+pub(super) struct Served {
+    pub(super) daemon: Daemon,
     keys: Vec<Key>,
 }
 
 impl Served {
     /// One key for each line of rights.
     #[track_caller]
-    fn start(case: &Case, rights: &[&str], options: &[&str]) -> Served {
+    pub(super) fn start(case: &Case, rights: &[&str], options: &[&str]) -> Served {
         let server = Key::generate(case, "server-key");
         let keys: Vec<Key> =
             (0..rights.len()).map(|n| Key::generate(case, &format!("client-key-{n}"))).collect();
@@ -30,7 +30,7 @@ impl Served {
     }
 
     /// `fobs pipe` with the key of a line.
-    fn pipe(&self, case: &Case, key: usize, words: &[&str]) -> Command {
+    pub(super) fn pipe(&self, case: &Case, key: usize, words: &[&str]) -> Command {
         let mut command = case.fobs(Side::Client);
         command.args(["pipe", "-q", "-i"]).arg(&self.keys[key].file);
         command.arg("--known-hosts").arg(case.path("known_hosts")).args(words);
