@@ -275,17 +275,17 @@ impl Sender {
         if !self.route().has_datagrams() {
             return self.poll_route_probe(now, out);
         }
-        if let Some(at) = self.budget_wait(now) {
-            self.limit = SendLimit::Cap;
-            return Transmit::WaitUntil(at);
-        }
-        let budget = match self.pacing_rate() {
-            None => Budget::Bytes(u64::MAX),
-            Some(rate) if now >= self.pace.next_departure() => Budget::Bytes(Pace::quantum(rate)),
+        let budget = match (self.pacing_rate(), self.budget_wait(now)) {
+            (None, None) => Budget::Bytes(u64::MAX),
+            (Some(rate), None) if now >= self.pace.next_departure() => Budget::Bytes(Pace::quantum(rate)),
             // A probe timeout's packets are few and must not wait: a slow pacer would let the next one
             // overtake them.
-            Some(_) if self.probe_timeout.admits_packet() => Budget::TimerOnly,
-            Some(rate) => {
+            _ if self.probe_timeout.admits_packet() => Budget::TimerOnly,
+            (_, Some(at)) => {
+                self.limit = SendLimit::Cap;
+                return Transmit::WaitUntil(at);
+            }
+            (Some(rate), None) => {
                 let ceiling = self.deadline.as_ref().and_then(|deadline| deadline.claim().ceiling);
                 self.limit = self.pace.limit(rate, self.attribution.drain_rate(), ceiling);
                 return Transmit::WaitUntil(self.pace.next_departure());
