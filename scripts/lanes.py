@@ -157,10 +157,15 @@ class Place:
         if done.returncode != 0:
             raise SystemExit(f"{done.stdout[-2000:]}\n{done.stderr}")
         last = next(event for event in map(json.loads, reversed(done.stdout.splitlines())) if event["event"] == "done")
-        doubts = [why for path in self.paths for why in ask(path["control"], {"get": "counters"})["invalid_because"]]
+        counters = [ask(path["control"], {"get": "counters"}) for path in self.paths]
+        doubts = [why for path in counters for why in path["invalid_because"]]
+        way = "backward" if pull else "forward"
+        dropped = [path[way]["queue_drops"] for path in counters]
+        sent, needed, sockets = (last[name] for name in ("packets_sent", "packets_needed", "socket_drops"))
+        note = f"{sent} packets sent, {needed} needed; queues dropped {dropped}, the receiver's sockets {sockets}"
         for file in (there, back):
             file.unlink(missing_ok=True)
-        return last["goodput_bps"] / 1e6, doubts, last.get("lanes", [])
+        return last["goodput_bps"] / 1e6, doubts, [note, *last.get("lanes", [])]
 
 
 def measure(row: Row, given: argparse.Namespace) -> None:

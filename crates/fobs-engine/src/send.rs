@@ -157,7 +157,7 @@ impl Sending {
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
         let steered = Steered::start(job.steering, &link, &job.throttle);
-        let machine = machine_of(began, config, (job.deadline, lanes.as_ref()));
+        let machine = machine_of(&link, config, (job.deadline, lanes.as_ref()));
         Ok(Sending {
             link,
             machine,
@@ -372,11 +372,15 @@ impl Sending {
 
 /// The machine, which is to be in time where there is a deadline, and shares the user's cap with other lanes.
 fn machine_of(
-    began: Timestamp,
+    link: &Link,
     config: SenderConfig,
     (deadline, lanes): (Option<(Duration, Priority)>, Option<&LaneHub>),
 ) -> Sender {
+    let began = link.clock().now();
     let mut machine = Sender::new(began, config);
+    if link.is_to_greet() {
+        machine.greet_first();
+    }
     lanes.iter().for_each(|lanes| machine.share_rate_limit(lanes.limit_share()));
     if let Some((left, most)) = deadline {
         machine.pursue(began, began + left, most);

@@ -89,6 +89,9 @@ impl LaneStart {
         let policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
         let mut machine = Sender::new(began, config);
         machine.share_rate_limit(limit);
+        if link.is_to_greet() {
+            machine.greet_first();
+        }
         // A lane whose host sends no datagrams is silent, and the others go on.
         let peer = PeerName {
             name: name.clone(),
