@@ -29,6 +29,7 @@ struct Link {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
+    ready: Value,
     hosts: Vec<Value>,
     control: PathBuf,
     _folder: tempfile::TempDir,
@@ -54,16 +55,11 @@ impl Link {
         assert_eq!(ready["event"], "ready");
         assert_eq!(ready["control"], control.to_str().unwrap());
         let hosts = ready["hosts"].as_array().unwrap().clone();
-        Link { child, stdin, stdout, hosts, control, _folder: folder }
+        Link { child, stdin, stdout, ready, hosts, control, _folder: folder }
     }
 
     fn ask(&self, question: &str) -> Value {
-        let mut socket = UnixStream::connect(&self.control).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.write_all(format!("{question}\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        BufReader::new(socket).read_line(&mut answer).unwrap();
-        serde_json::from_str(&answer).unwrap()
+        ask(&self.control, question)
     }
 
     fn counters(&self) -> Value {
@@ -112,6 +108,16 @@ impl Drop for Link {
         drop(self.stdin.take());
         let _ = self.child.wait();
     }
+}
+
+/// A question at a control socket.
+fn ask(control: &Path, question: &str) -> Value {
+    let mut socket = UnixStream::connect(control).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(format!("{question}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(socket).read_line(&mut answer).unwrap();
+    serde_json::from_str(&answer).unwrap()
 }
 
 fn command() -> Command {
@@ -267,6 +273,70 @@ fn many_clients_and_broken_ones_do_not_stop_it() {
         assert!(std::time::Instant::now() < deadline);
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn two_paths_join_the_same_hosts_and_carry_their_own() {
+    if !given("two_paths_join_the_same_hosts_and_carry_their_own") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let second = folder.path().join("second.toml");
+    fs::write(&second, "name = 'second'\nrtt = '30ms'\nrate = '50Mbit'\nhosts = { west = ['a', 'c'] }\n")
+        .unwrap();
+    let link = Link::start(PATH, &[second.to_str().unwrap()]);
+    let controls = [link.control.clone(), link.control.with_extension("sock.1")];
+    assert_eq!(ask(&controls[1], r#"{"get": "spec"}"#)["name"], "second");
+    let paths = link.ready["paths"].as_array().unwrap().clone();
+    let host =
+        |path: usize, host: usize, key: &str| paths[path]["hosts"][host][key].as_str().unwrap().to_owned();
+    // West a and c, east b.
+    assert_eq!([host(0, 0, "device"), host(1, 0, "device")], ["link0", "link1"]);
+    assert_eq!(
+        [host(0, 0, "namespace"), host(0, 2, "namespace")],
+        [host(1, 0, "namespace"), host(1, 2, "namespace")]
+    );
+    for (path, family) in [(0, "address"), (1, "address"), (0, "address6"), (1, "address6")] {
+        controls
+            .iter()
+            .for_each(|control| assert_eq!(ask(control, r#"{"reset": true}"#), json!({"reset": true})));
+        let at = |at: usize| SocketAddr::new(host(path, at, family).parse().unwrap(), 0);
+        let receiver = link.on("b", || UdpSocket::bind(at(2)).unwrap());
+        receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+        let to = receiver.local_addr().unwrap();
+        for (from, number) in [("a", 0), ("c", 1)] {
+            link.on(from, || UdpSocket::bind(at(number)).unwrap().send_to(b"here", to).unwrap());
+            let mut buffer = [0; 8];
+            let (bytes, source) = receiver.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..bytes], source.ip()), (&b"here"[..], at(number).ip()));
+        }
+        let seen = controls.each_ref().map(|control| {
+            ask(control, r#"{"get": "counters"}"#)["forward"]["packets_by_protocol"]["udp"].as_u64().unwrap()
+        });
+        assert_eq!(seen, if path == 0 { [2, 0] } else { [0, 2] }, "{family}");
+    }
+    let (status, last) = link.end();
+    assert!(status.success());
+    let ends: Vec<Value> = last.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(ends.iter().map(|end| end["path"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    assert!(!controls.iter().any(|control| control.exists()));
+}
+
+#[test]
+fn paths_of_other_hosts_are_refused() {
+    if !given("paths_of_other_hosts_are_refused") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["first.toml", "second.toml"].map(|name| folder.path().join(name));
+    fs::write(&first, PATH).unwrap();
+    fs::write(&second, "rtt = '1ms'\nrate = '1Mbit'\n").unwrap();
+    let output = command().args([&first, &second]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("other hosts than the first"), "{said}");
+    let output = command().args([&second; 9]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("1 to 8"));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 use crate::memory::lessons::Taken;
 use fobs_model::cause::{LossVerdict, LossWindow, RUNS_MAX, Remedy, RemedyAction, RemedyResult};
+use fobs_model::measured::Measured;
+use fobs_model::mode::ModeChange;
 use fobs_proto::Timestamp;
 use fobs_proto::loss_cause::{Lesson, LossReport, Signature, Verdict};
 use fobs_proto::sender::{Sender, SenderStats};
@@ -58,6 +60,11 @@ impl Causes {
         lessons
     }
 
+    /// Another lane of the session has learned this.
+    pub(super) fn learn(&mut self, lessons: Vec<Lesson>) {
+        lessons.into_iter().for_each(|lesson| self.taken.push(lesson));
+    }
+
     /// Sets the drops of the receiver's host, as its last sample has them.
     pub(super) fn hear_receiver(&mut self, host_drops: u64) {
         self.host_drops = host_drops;
@@ -90,6 +97,23 @@ impl Causes {
             }
         }
     }
+}
+
+/// What a machine has judged and changed since the last heartbeat, in a session that began at `began`.
+pub(super) fn news_of(
+    now: Timestamp,
+    began: Timestamp,
+    causes: &mut Causes,
+    machine: &mut Sender,
+) -> Vec<Measured> {
+    let mut news = Vec::new();
+    while let Some(change) = machine.poll_mode_change() {
+        news.push(Measured::Mode(ModeChange::of(&change, began)));
+    }
+    news.extend(causes.take_windows().into_iter().map(Measured::Loss));
+    let seconds = (now - began).as_secs_f64();
+    news.extend(causes.take_drain(machine, seconds).map(Measured::Remedy));
+    news
 }
 
 /// Share of the packets sent between two readings that the receiver lost.

@@ -1,13 +1,14 @@
 //! Lanes of a session beside the first (protocol 13): what a job has of them, and how their chunks are
 //! numbered.
 
+mod mix;
 mod number;
 
+pub(crate) use mix::{LaneAccount, LaneMix};
 pub(crate) use number::{LaneNumber, NUMBER_LEN};
 
 use crate::LinkSetup;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_proto::Rate;
 use fobs_proto::congestion::PathShare;
 use fobs_proto::sender::SenderConfig;
 use fobs_proto::session::LANES_MAX;
@@ -59,7 +60,8 @@ pub fn lane_credit(chunks_max: u32, lanes: usize) -> u32 {
 }
 
 /// Configurations of all lanes, the first lane's first; `config` makes one with a controller of its own.
-/// Lanes of one path share a controller. A cap on the rate is divided equally among the lanes.
+/// Lanes of one path share a controller. A cap on the rate is that of all lanes: the session shares it among
+/// them.
 ///
 /// # Errors
 /// Those of `config`.
@@ -68,9 +70,8 @@ pub fn lane_configs(paths: &[u8], config: impl Fn() -> Result<SenderConfig>) -> 
     let mut configs = Vec::new();
     for path in paths {
         let made = config()?;
-        let rate_limit = made.rate_limit.map(|rate| share_of(rate, paths.len()));
         if paths.iter().filter(|other| *other == path).count() == 1 {
-            configs.push(SenderConfig { rate_limit, ..made });
+            configs.push(made);
             continue;
         }
         let known = shares.iter().find(|(other, _)| other == path).map(|(_, share)| share.clone());
@@ -80,14 +81,9 @@ pub fn lane_configs(paths: &[u8], config: impl Fn() -> Result<SenderConfig>) -> 
             shares.push((*path, share.clone()));
             share
         });
-        configs.push(SenderConfig { controller: share.lane(), rate_limit, ..made });
+        configs.push(SenderConfig { controller: share.lane(), ..made });
     }
     Ok(configs)
-}
-
-/// One lane's part of a cap on the rate.
-pub(crate) fn share_of(rate: Rate, lanes: usize) -> Rate {
-    Rate::bytes_per_second((rate.as_bytes() / lanes.max(1) as u64).max(1))
 }
 
 /// The other end breaks a rule of lanes.

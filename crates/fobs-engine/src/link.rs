@@ -1,5 +1,6 @@
 //! One side's end of the data plane: a socket, the keys of both directions, and the peer's address.
 
+mod named;
 mod peer;
 
 pub use peer::PathValidation;
@@ -35,12 +36,6 @@ const BATCH_SLOTS: usize = 8;
 const LANE_BATCH: usize = BATCH_SLOTS * BURST_MAX as usize;
 /// Addresses at which the peer is tried.
 const CANDIDATES_MAX: usize = 4;
-/// Bytes to all addresses that a peer merely names, until it is heard: a dozen datagrams, so that the loss of
-/// one does not decide.
-const NAMED_BYTES_MAX: usize = 16 << 10;
-/// Datagrams of a burst that also go to the other candidates until the peer's first datagram has come.
-const GREETING_LEN: usize = 1;
-
 /// Parts of a link.
 pub struct LinkSetup {
     /// Bound, not connected.
@@ -335,39 +330,6 @@ impl Link {
             sealed.start = (sealed.start + sent * sealed.segment_len).min(sealed.end);
         }
         Ok(())
-    }
-
-    /// Until its first datagram the peer may have any of its addresses: the others get the first datagram of
-    /// a burst.
-    fn greet(&mut self, sealed: Sealed) {
-        let end = sealed.end.min(sealed.start + GREETING_LEN * sealed.segment_len);
-        let others: Vec<SocketAddr> = self.inbound.peer.others().collect();
-        for to in others {
-            if !self.may_send(to, end - sealed.start) {
-                continue;
-            }
-            // If one candidate cannot be reached, another one can.
-            let _ = self.socket.send(&Burst {
-                to,
-                data: &self.out[sealed.start..end],
-                segment_len: sealed.segment_len,
-                ecn: Ecn::NotEct,
-            });
-        }
-    }
-
-    fn is_merely_named(&self, to: SocketAddr) -> bool {
-        !self.inbound.peer.is_heard() && self.named.contains(&to)
-    }
-
-    /// Whether `bytes` may go to `to`: any number to the host that was reached or has been heard.
-    fn may_send(&mut self, to: SocketAddr, bytes: usize) -> bool {
-        if !self.is_merely_named(to) {
-            return true;
-        }
-        let within = self.named_bytes + bytes <= NAMED_BYTES_MAX;
-        self.named_bytes += if within { bytes } else { 0 };
-        within
     }
 
     /// How often the peer's traffic has moved to another address since its first datagram.

@@ -26,7 +26,6 @@ use super::{Clock, Link, Reporter, Steering, thread};
 use fobs_channel::control::{ControlReader, ControlWriter};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
-use fobs_model::cause::RemedyAction;
 use fobs_model::error::Result;
 use fobs_model::measured::Measured;
 use fobs_model::message::{Finished, Message};
@@ -174,7 +173,8 @@ impl Receiving {
         let (store, storing) =
             writer::start(sink, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
         let around = (&job.writer, &to_lanes, link.clock());
-        let (config, lanes) = lanes_of(job.lanes, job.config, around, (&budget, job.endurance.timeout))?;
+        let needs = (&budget, job.endurance.timeout, job.remedies);
+        let (config, lanes) = lanes_of(job.lanes, job.config, around, needs)?;
         let mut machine = Receiver::new(config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
         job.steering.attach(link.waker());
@@ -353,12 +353,8 @@ impl Receiving {
     /// Does something about this host's losses, if there are any.
     fn apply_remedies(&mut self, now: Timestamp) {
         let Some(remedies) = &mut self.remedies else { return };
-        let dropped = u64::from(self.machine.packets_dropped().unwrap_or(0));
-        let received = self.machine.stats().packets;
-        for remedy in remedies.on_heartbeat(now, self.began, received, dropped, &mut self.link) {
-            if let RemedyAction::LargerBuffer { to_bytes, .. } = remedy.action {
-                self.machine.handle_socket_buffer(to_bytes);
-            }
+        let ends = (now, self.began);
+        for remedy in remedies.look_after(ends, &mut self.machine, &mut self.link) {
             self.reporter.here(Measured::Remedy(remedy), Audience::Both);
         }
     }
@@ -464,7 +460,7 @@ fn lanes_of(
     lanes: Option<LanesSetup>,
     config: ReceiverConfig,
     (writer, session, clock): (&ControlWriter, &Post<ToReceiver>, Clock),
-    needs: (&MemoryBudget, Duration),
+    needs: (&MemoryBudget, Duration, RemedyPolicy),
 ) -> Result<(ReceiverConfig, Option<LaneQuay>)> {
     let Some(setup) = lanes else { return Ok((config, None)) };
     let config = config_of_lane(config, setup.count());

@@ -7,6 +7,7 @@
 use fobs_model::cause::{Remedy, RemedyAction, RemedyResult};
 use fobs_proto::Timestamp;
 use fobs_proto::loss_cause::JudgeMethod;
+use fobs_proto::receiver::Receiver;
 use fobs_sys::confine::{Errand, outside};
 use fobs_sys::thread::{self, CpuTicks};
 use std::collections::HashMap;
@@ -95,9 +96,26 @@ impl Remedies {
         Remedies { next: Step::Buffer, watched: None, seen: (0, 0), ticks: None, nice_before: None }
     }
 
+    /// A heartbeat of a receiver's thread has passed; remedies applied, and effects of earlier ones.
+    pub(super) fn look_after(
+        &mut self,
+        (now, began): (Timestamp, Timestamp),
+        machine: &mut Receiver,
+        link: &mut impl Mendable,
+    ) -> Vec<Remedy> {
+        let dropped = u64::from(machine.packets_dropped().unwrap_or(0));
+        let remedies = self.on_heartbeat(now, began, machine.stats().packets, dropped, link);
+        for remedy in &remedies {
+            if let RemedyAction::LargerBuffer { to_bytes, .. } = remedy.action {
+                machine.handle_socket_buffer(to_bytes);
+            }
+        }
+        remedies
+    }
+
     /// A heartbeat has passed; packets received and dropped at the socket so far. Remedies applied, and
     /// effects of earlier ones.
-    pub(super) fn on_heartbeat(
+    fn on_heartbeat(
         &mut self,
         now: Timestamp,
         began: Timestamp,

@@ -1,6 +1,7 @@
 //! The sending thread: paces packets, takes acks, gives empty buffers to the reader.
 
 mod chunks;
+mod datagrams;
 mod figures;
 mod forward;
 mod gauge;
@@ -21,7 +22,6 @@ use super::endurance::{ControlWatch, Floor, NewsWatch, PulseTeller, Stake};
 use super::failure::{PeerName, aborted, closed_early};
 use super::lanes::LanesSetup;
 use super::letters::{ControlEvent, Grant, MAILBOX_MAX, Post, ToSender};
-use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
 use super::measure::{Audience, Cap, SenderMeter};
 use super::meter::WorkMeter;
 use super::streams::Outgoing;
@@ -39,7 +39,6 @@ use fobs_proto::sender::{Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
     FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, PACE_GRAIN, SendPolicy, SendPolicyConfig, Side, Wait,
 };
-use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{Rate, Timestamp};
 use fobs_store::delta::NameKey;
 use fobs_store::{Known, Removal};
@@ -106,7 +105,7 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
     sending.end_lanes(now);
     sending.measure(now, Audience::Both);
     let complete = outcome?;
-    sending.telemetry.report_causes(now, &mut sending.machine);
+    sending.telemetry.report_causes(now, &mut sending.machine, sending.lanes.as_ref());
     let finished = sending.finished();
     sending.check_roots(&complete)?;
     // The completion signal may overtake the acks of the last chunks, or those may be lost.
@@ -158,7 +157,7 @@ impl Sending {
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
         let steered = Steered::start(job.steering, &link, &job.throttle);
-        let machine = machine_of(began, config, job.deadline);
+        let machine = machine_of(&link, config, (job.deadline, lanes.as_ref()));
         Ok(Sending {
             link,
             machine,
@@ -210,7 +209,8 @@ impl Sending {
                 return Ok(complete);
             }
             self.grant_buffers()?;
-            self.take_acks()?;
+            datagrams::take_acks(&mut self.link, &mut self.machine)?;
+            self.telemetry.collect(&mut self.machine);
             self.take_stream_news();
             self.settle_verified();
             self.take_tasks();
@@ -218,7 +218,7 @@ impl Sending {
             let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
-            self.validate_path(now);
+            datagrams::validate_path(now, &mut self.link, &mut self.machine, &mut self.moves);
             self.steer(now);
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
@@ -234,24 +234,12 @@ impl Sending {
         }
     }
 
-    /// Sends challenges and responses, and goes on at once where the peer has moved.
-    fn validate_path(&mut self, now: Timestamp) {
-        while let Some(packet) = self.link.poll_path_packet(now) {
-            let Some(number) = self.machine.take_number(now, PATH_DATAGRAM_LEN as u16) else { break };
-            self.link.send_path_packet(number, &packet);
-        }
-        if self.link.moves() != self.moves {
-            self.moves = self.link.moves();
-            self.machine.handle_moved(now);
-        }
-    }
-
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
         let silence = self.policy.check_silence(now, &self.machine, self.last_heard());
         self.check_lanes(now, silence)?;
         self.check_news(now)?;
         self.choose_route(now)?;
-        self.telemetry.report_causes(now, &mut self.machine);
+        self.telemetry.report_causes(now, &mut self.machine, self.lanes.as_ref());
         self.reporter.standing_to_peer(self.standing());
         self.reporter.tell_progress();
         if let Some(watch) = &mut self.control_watch {
@@ -298,20 +286,6 @@ impl Sending {
         let began = self.link.clock().now();
         self.link.wait(until - began, interest)?;
         self.telemetry.meter.waited(why, until - began, self.link.clock().now() - began);
-        Ok(())
-    }
-
-    fn take_acks(&mut self) -> Result<()> {
-        let machine = &mut self.machine;
-        self.link.receive(&mut |now, packet: Incoming<'_>| {
-            if packet.header == Header::Ack
-                && let IncomingBody::Here(body) = packet.body
-                && let Ok(ack) = Ack::decode(body)
-            {
-                machine.handle_ack(now, &ack);
-            }
-        })?;
-        self.telemetry.collect(&mut self.machine);
         Ok(())
     }
 
@@ -396,9 +370,18 @@ impl Sending {
     }
 }
 
-/// The machine, which is to be in time where there is a deadline.
-fn machine_of(began: Timestamp, config: SenderConfig, deadline: Option<(Duration, Priority)>) -> Sender {
+/// The machine, which is to be in time where there is a deadline, and shares the user's cap with other lanes.
+fn machine_of(
+    link: &Link,
+    config: SenderConfig,
+    (deadline, lanes): (Option<(Duration, Priority)>, Option<&LaneHub>),
+) -> Sender {
+    let began = link.clock().now();
     let mut machine = Sender::new(began, config);
+    if link.is_to_greet() {
+        machine.greet_first();
+    }
+    lanes.iter().for_each(|lanes| machine.share_rate_limit(lanes.limit_share()));
     if let Some((left, most)) = deadline {
         machine.pursue(began, began + left, most);
     }

@@ -1,5 +1,9 @@
 //! When the next burst may leave.
 
+mod shared;
+
+pub use shared::{LimitShare, SharedLimit};
+
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 

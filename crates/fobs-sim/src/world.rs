@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::time::{MS, Nanos};
 use crate::topology::Edge;
 use crate::violation::Violation;
-use flows::{make_flow, routes, sessions, shared_controllers};
+use flows::{make_flow, routes, sessions, shared_by_lanes};
 use fobs_proto::congestion::ModeChange;
 use fobs_proto::session::{LANES_MAX, RouteChange};
 
@@ -212,12 +212,12 @@ impl World {
         let mut net = Net::new(links, routes);
         net.sessions = sessions(&config)?;
         let mut flows = Vec::new();
-        for ((id, flow), controller) in (0..).zip(&config.flows).zip(shared_controllers(&config)) {
+        for ((id, flow), shared) in (0..).zip(&config.flows).zip(shared_by_lanes(&config)) {
             let me = Identity { id, slots: flow_slots + u32::from(id) * ROLES, start: flow.start };
             for _ in 0..ROLES {
                 net.agenda.add();
             }
-            flows.push(make_flow(&config, flow, me, controller)?);
+            flows.push(make_flow(&config, flow, me, shared)?);
             flows.iter().last().and_then(Flow::fobs).iter().for_each(|flow| flow.take_seat(&mut net));
         }
         let schedule = schedule(&config);

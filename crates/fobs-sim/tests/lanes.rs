@@ -188,6 +188,33 @@ fn several_lanes_of_one_path_fill_it_as_one_does() {
     }
 }
 
+/// The rate of a session over these paths with `rate_mbit`, Mbit/s.
+fn capped(paths: &[Path], lanes: &[usize], rate_mbit: u32, seed: u64) -> f64 {
+    let text =
+        text(paths, lanes, 60, "").replace("chunks = 60", &format!("chunks = 60\nrate_mbit = {rate_mbit}"));
+    session(&text, seed).goodput_mbit
+}
+
+#[test]
+fn a_cap_is_shared_by_need() {
+    let wide = || Path(200.0, 20.0, 0.0, "");
+    for seed in SEEDS {
+        for (paths, lanes) in [
+            (vec![wide(), wide()], vec![0, 1]),
+            // One path can carry less than half of the cap.
+            (vec![wide(), Path(10.0, 40.0, 0.0, "")], vec![0, 1]),
+            (vec![Path(10.0, 40.0, 0.0, ""), wide()], vec![0, 1]),
+            (vec![wide()], vec![0, 0, 0]),
+        ] {
+            let alone = capped(&[wide()], &[0], 60, seed);
+            let shared = capped(&paths, &lanes, 60, seed);
+            println!("seed {seed}: {alone:.1} Mbit/s alone, {shared:.1} over lanes {lanes:?}");
+            // The cap counts datagrams, headers included.
+            assert!(shared <= 60.0 && shared >= 0.95 * alone, "seed {seed}: {alone} and {shared}: {lanes:?}");
+        }
+    }
+}
+
 /// Hosts whose cores seal or open 13 Gbit/s in packets of 9000 bytes each.
 const FAST_HOSTS: &str = "[[host]]\nname = \"a\"\npacket_us = 5.5\nhash_mbyte = 4000\ndisk = { rate_mbyte = 4000 }\n\
      [[host]]\nname = \"b\"\npacket_us = 5.5\nhash_mbyte = 4000\ndisk = { rate_mbyte = 4000 }\n";

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -17,12 +17,16 @@ use super::spec::LinkSpec;
 use crate::failure::{EXIT_NO_ROOT, EXIT_USAGE, Failure};
 
 /// Emulate a path between network namespaces until a signal arrives.
+///
+/// Several descriptions are several paths between the same hosts, in one emulator: their namespaces have a
+/// device for each.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Description of the path (TOML)
+    /// Description of the path (TOML); repeatable
     #[arg(required_unless_present = "self_test", value_name = "SPEC.toml")]
-    spec: Option<PathBuf>,
-    /// Socket for queries and changes [default: /run/fobs-lab-PID.sock]
+    specs: Vec<PathBuf>,
+    /// Socket for queries and changes; further paths have SOCKET.1 and so on [default:
+    /// /run/fobs-lab-PID.sock]
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// Set a key of the description, as in rate=50Mbit or forward.loss=1%; repeatable
@@ -32,16 +36,13 @@ pub struct Args {
     #[arg(long)]
     until_eof: bool,
     /// Emulate known paths and compare measurements with expected values
-    #[arg(long, conflicts_with_all = ["spec", "control", "set", "until_eof"])]
+    #[arg(long, conflicts_with_all = ["specs", "control", "set", "until_eof"])]
     self_test: bool,
 }
 
 /// Runs the command.
 pub fn main(args: &Args) -> ExitCode {
-    let Some(path) = args.spec.as_ref().filter(|_| !args.self_test) else {
-        return outcome(self_test::run());
-    };
-    outcome(emulate(path, args))
+    outcome(if args.self_test { self_test::run() } else { emulate(args) })
 }
 
 fn outcome(result: Result<ExitCode, Failure>) -> ExitCode {
@@ -61,28 +62,56 @@ impl From<HostError> for Failure {
     }
 }
 
-fn emulate(path: &PathBuf, args: &Args) -> Result<ExitCode, Failure> {
+fn read(path: &Path, args: &Args) -> Result<LinkSpec, Failure> {
     let shown = path.display();
     let text =
         fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
-    let spec = LinkSpec::read(&text, &args.set).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
+    LinkSpec::read(&text, &args.set).map_err(|error| Failure::new(format!("{shown}: {error}")))
+}
+
+fn emulate(args: &Args) -> Result<ExitCode, Failure> {
+    let specs = args.specs.iter().map(|path| read(path, args)).collect::<Result<Vec<_>, _>>()?;
     // Before anything is created, so that an early signal leaves nothing behind.
     let ends = Ends::listen(args.until_eof)
         .map_err(|error| Failure::new(format!("cannot install signal handlers: {error}")))?;
-    let emulator = Emulator::start(&spec)?;
+    let emulator = Emulator::start_all(&specs)?;
     let control = args.control.clone().unwrap_or_else(default_control_path);
-    let socket = ControlSocket::listen(&control, emulator.remote())
-        .map_err(|error| Failure::new(format!("cannot listen at {}: {error}", control.display())))?;
-    println!("{}", json!({ "event": "ready", "hosts": emulator.hosts(), "control": control }));
+    let (mut sockets, mut paths) = (Vec::new(), Vec::new());
+    for (place, remote) in emulator.remotes().iter().enumerate() {
+        let at = control_of(&control, place);
+        let socket = ControlSocket::listen(&at, remote)
+            .map_err(|error| Failure::new(format!("cannot listen at {}: {error}", at.display())))?;
+        sockets.push(socket);
+        paths.push(json!({ "name": specs[place].name, "hosts": emulator.paths()[place], "control": at }));
+    }
+    println!(
+        "{}",
+        json!({ "event": "ready", "hosts": emulator.hosts(), "control": control, "paths": paths })
+    );
     ends.wait();
-    drop(socket);
-    let Some(counters) = emulator.stop() else {
+    drop(sockets);
+    let Some(all) = emulator.stop() else {
         return Err(Failure::new("the emulator's thread panicked; its message is above"));
     };
-    let mut counters = serde_json::to_value(counters).unwrap_or_default();
-    counters["event"] = json!("counters");
-    println!("{counters}");
+    for (place, counters) in all.into_iter().enumerate() {
+        let mut counters = serde_json::to_value(counters).unwrap_or_default();
+        counters["event"] = json!("counters");
+        if specs.len() > 1 {
+            counters["path"] = json!(place);
+        }
+        println!("{counters}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The control socket of the `place`-th path.
+fn control_of(first: &Path, place: usize) -> PathBuf {
+    if place == 0 {
+        return first.to_owned();
+    }
+    let mut name = first.as_os_str().to_owned();
+    name.push(format!(".{place}"));
+    PathBuf::from(name)
 }
 
 /// What ends the emulator: a signal, or the end of standard input.

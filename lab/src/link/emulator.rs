@@ -1,4 +1,4 @@
-//! Handle of a running path: start, query, change, stop.
+//! Handle of running paths: start, query, change, stop.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::counters::Counters;
-use super::emulation::{Command, Emulation, bell, ring};
+use super::emulation::{Command, Emulation, Order, bell, ring};
 use super::host::{HostError, HostInfo, Hosts};
 use super::spec::{LinkSpec, SpecError, Way};
 
@@ -17,16 +17,18 @@ const COMMANDS: usize = 16;
 /// Timeout of an answer, which normally takes a tick; after seconds, the machine is overloaded.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// A path that is being emulated. The hosts are removed on drop.
+/// Paths that are being emulated, between the same hosts. The hosts are removed on drop.
 pub struct Emulator {
     hosts: Hosts,
-    remote: Remote,
-    thread: Option<JoinHandle<Counters>>,
+    /// For each path; there is one at least.
+    remotes: Vec<Remote>,
+    thread: Option<JoinHandle<Vec<Counters>>>,
 }
 
 /// Queries and changes of a path, usable from any thread.
 #[derive(Clone)]
 pub struct Remote {
+    path: usize,
     commands: SyncSender<Command>,
     wake: Arc<OwnedFd>,
     /// The present spec. Locked during a change, so that changes are applied in order.
@@ -43,40 +45,68 @@ pub enum RemoteError {
 }
 
 impl Emulator {
-    /// Creates the hosts and starts the emulation.
+    /// Creates the hosts and starts the emulation of one path.
     ///
     /// # Errors
     ///
     /// See [`Hosts::make`].
     pub fn start(spec: &LinkSpec) -> Result<Emulator, HostError> {
-        let (hosts, ports) = Hosts::make(spec)?;
+        Emulator::start_all(std::slice::from_ref(spec))
+    }
+
+    /// The same with several paths between the hosts, which all specs name alike.
+    ///
+    /// # Errors
+    ///
+    /// See [`Hosts::make`].
+    pub fn start_all(specs: &[LinkSpec]) -> Result<Emulator, HostError> {
+        let (hosts, ports) = Hosts::make(specs)?;
         let failed = |error: io::Error| HostError::Failed(format!("cannot start the emulator: {error}"));
         let wake = Arc::new(bell().map_err(failed)?);
         let (commands, received) = sync_channel(COMMANDS);
-        let emulation = Emulation::new(spec, ports, received, Arc::clone(&wake));
+        let emulation = Emulation::new(specs, ports, received, Arc::clone(&wake));
         let thread = std::thread::Builder::new().name("fobs-link".to_owned()).spawn(move || emulation.run());
-        let remote = Remote { commands, wake, spec: Arc::new(Mutex::new(spec.clone())) };
-        Ok(Emulator { hosts, remote, thread: Some(thread.map_err(failed)?) })
+        let remote = |(path, spec): (usize, &LinkSpec)| Remote {
+            path,
+            commands: commands.clone(),
+            wake: Arc::clone(&wake),
+            spec: Arc::new(Mutex::new(spec.clone())),
+        };
+        let remotes = specs.iter().enumerate().map(remote).collect();
+        Ok(Emulator { hosts, remotes, thread: Some(thread.map_err(failed)?) })
     }
 
+    /// The hosts, by their addresses on the first path.
     pub fn hosts(&self) -> &[HostInfo] {
-        &self.hosts.infos
+        self.hosts.paths.first().map_or(&[], Vec::as_slice)
     }
 
+    /// The hosts by their addresses on each path.
+    pub fn paths(&self) -> &[Vec<HostInfo>] {
+        &self.hosts.paths
+    }
+
+    /// The first path's.
     pub fn remote(&self) -> &Remote {
-        &self.remote
+        &self.remotes[0]
     }
 
-    /// Stops the thread, removes the hosts and returns the last counters; `None` if the thread panicked.
-    pub fn stop(mut self) -> Option<Counters> {
+    /// Each path's.
+    pub fn remotes(&self) -> &[Remote] {
+        &self.remotes
+    }
+
+    /// Stops the thread, removes the hosts and returns the last counters of each path; `None` if the thread
+    /// panicked.
+    pub fn stop(mut self) -> Option<Vec<Counters>> {
         self.end()
     }
 
-    fn end(&mut self) -> Option<Counters> {
+    fn end(&mut self) -> Option<Vec<Counters>> {
         let thread = self.thread.take()?;
         // If the thread has ended, the command is dropped.
-        let _ = self.remote.commands.send(Command::Stop);
-        ring(&self.remote.wake);
+        let _ = self.remotes[0].commands.send(Command { path: 0, order: Order::Stop });
+        ring(&self.remotes[0].wake);
         thread.join().ok()
     }
 }
@@ -94,7 +124,7 @@ impl Remote {
     ///
     /// [`RemoteError::Silent`].
     pub fn counters(&self) -> Result<Counters, RemoteError> {
-        self.ask(Command::Counters).map(|counters| *counters)
+        self.ask(Order::Counters).map(|counters| *counters)
     }
 
     /// Sets counters to zero; restarts draws, outages and cross traffic.
@@ -103,7 +133,7 @@ impl Remote {
     ///
     /// [`RemoteError::Silent`].
     pub fn reset(&self) -> Result<(), RemoteError> {
-        self.ask(Command::Reset)
+        self.ask(Order::Reset)
     }
 
     /// Changes keys of the directions, see [`LinkSpec::changed`]; effective when this returns.
@@ -115,7 +145,7 @@ impl Remote {
         let mut spec = self.spec.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = spec.changed(change)?;
         let settings = Box::new(Way::BOTH.map(|way| changed.settings(way)));
-        self.ask(|answer| Command::Set(settings, answer))?;
+        self.ask(|answer| Order::Set(settings, answer))?;
         *spec = changed;
         Ok(())
     }
@@ -125,9 +155,10 @@ impl Remote {
         self.spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, RemoteError> {
+    fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Result<T, RemoteError> {
         let (answer, answered): (_, Receiver<T>) = sync_channel(1);
-        self.commands.try_send(command(answer)).map_err(|_| RemoteError::Silent)?;
+        let command = Command { path: self.path, order: order(answer) };
+        self.commands.try_send(command).map_err(|_| RemoteError::Silent)?;
         ring(&self.wake);
         answered.recv_timeout(ANSWER).map_err(|_: RecvTimeoutError| RemoteError::Silent)
     }

@@ -1,5 +1,5 @@
-//! The hosts of a path: one network namespace each, with a TUN device whose other end belongs to the
-//! emulator.
+//! The hosts of a path: one network namespace each, with a TUN device for each path between them, whose other
+//! end belongs to the emulator.
 //!
 //! Names contain the process id, so that the next process can find and remove what a killed one left behind.
 
@@ -23,8 +23,10 @@ use super::spec::{HostSpec, LinkSpec, MTU_MIN_IPV6};
 /// Directory of `ip netns`'s namespaces.
 const NAMESPACES: &str = "/run/netns";
 const PREFIX: &str = "fobs-lab-";
-/// The device in each namespace.
-const DEVICE: &str = "link0";
+/// The devices in each namespace: `link0`, and `link1` and so on where there are several paths.
+const DEVICE: &str = "link";
+/// Most paths between the same hosts: more than any table has, and few enough for one thread.
+pub const PATHS_MAX: usize = 8;
 /// Queue length of a device, packets. During the longest valid stall of the emulator (4 ms), 3300 full
 /// packets arrive at 10 Gbit/s; the kernel's default of 500 is full after 0.6 ms.
 const DEVICE_QUEUE: u32 = 8192;
@@ -49,13 +51,14 @@ pub struct HostInfo {
     pub address: String,
     /// Empty if the MTU is too small for IPv6 (below 1280 bytes).
     pub address6: String,
-    pub device: &'static str,
+    pub device: String,
 }
 
-/// The hosts, west first; their namespaces are removed on drop.
+/// The hosts; their namespaces are removed on drop.
 #[derive(Debug)]
 pub struct Hosts {
-    pub infos: Vec<HostInfo>,
+    /// For each path its hosts, west first: the same ones, by their addresses and devices on it.
+    pub paths: Vec<Vec<HostInfo>>,
 }
 
 /// The emulator's end of one host.
@@ -74,51 +77,105 @@ pub struct Port {
 #[derive(Debug)]
 pub struct DropCounter {
     table: File,
+    device: String,
     base: u64,
 }
 
 impl Hosts {
-    /// Creates the hosts of a path, and removes those of processes that no longer exist.
+    /// Creates the hosts of one path, or of several between the same hosts, and removes those of processes
+    /// that no longer exist. The ports of each path, west first.
     ///
     /// # Errors
     ///
-    /// [`HostError::NoRoot`] without root; otherwise the error of the kernel or `ip`. Partial results are
-    /// removed.
-    pub fn make(spec: &LinkSpec) -> Result<(Hosts, Vec<Port>), HostError> {
+    /// [`HostError::NoRoot`] without root; otherwise the error of the kernel or `ip`, or that the paths do
+    /// not join the same hosts. Partial results are removed.
+    pub fn make(specs: &[LinkSpec]) -> Result<(Hosts, Vec<Vec<Port>>), HostError> {
         if !geteuid().is_root() {
             return Err(HostError::NoRoot);
         }
+        check_alike(specs)?;
         remove_leftovers();
-        // One process may have several paths.
+        // One process may have several emulators.
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = match SERIAL.fetch_add(1, Ordering::Relaxed) {
             0 => String::new(),
             more => format!("{more}-"),
         };
-        let mut hosts = Hosts { infos: Vec::new() };
+        let mut hosts = Hosts { paths: Vec::new() };
         let mut ports = Vec::new();
-        for (side, specs) in [(0u8, &spec.hosts.west), (1, &spec.hosts.east)] {
-            for (number, host) in (1u8..).zip(specs) {
-                let namespace = format!("{PREFIX}{}-{serial}{}", std::process::id(), host.name);
-                let address6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, u16::from(side), u16::from(number));
-                hosts.infos.push(HostInfo {
-                    name: host.name.clone(),
-                    namespace: namespace.clone(),
-                    address: Ipv4Addr::new(10, 77, side, number).to_string(),
-                    address6: if spec.mtu < MTU_MIN_IPV6 { String::new() } else { address6.to_string() },
-                    device: DEVICE,
-                });
-                let info = &hosts.infos[hosts.infos.len() - 1];
-                ports.push(make_host(info, spec.mtu, host, side)?);
+        for (place, spec) in specs.iter().enumerate() {
+            hosts.paths.push(Vec::new());
+            let mut of_path = Vec::new();
+            for (side, written) in [(0u8, &spec.hosts.west), (1, &spec.hosts.east)] {
+                for (number, host) in (1u8..).zip(written) {
+                    let info = host_info(place, spec, (side, number), (&serial, &host.name));
+                    // Before the namespace, so that it is removed if the rest fails.
+                    hosts.paths[place].push(info.clone());
+                    if place == 0 {
+                        let why = |why| {
+                            HostError::Failed(format!(
+                                "cannot make the namespace of host {}: {why}",
+                                host.name
+                            ))
+                        };
+                        ip(&["netns", "add", &info.namespace], "").map_err(why)?;
+                    }
+                    of_path.push(make_device(&info, place, spec.mtu, (host, side))?);
+                }
             }
+            ports.push(of_path);
         }
         Ok((hosts, ports))
     }
 }
 
+/// What addresses call the west side of the `place`-th path; its east side is the next one.
+pub fn west_side(place: usize) -> u8 {
+    u8::try_from(2 * place.min(PATHS_MAX)).unwrap_or(0)
+}
+
+/// Several paths join the same hosts.
+fn check_alike(specs: &[LinkSpec]) -> Result<(), HostError> {
+    if specs.is_empty() || specs.len() > PATHS_MAX {
+        let message = format!("{} paths are not possible: give 1 to {PATHS_MAX}", specs.len());
+        return Err(HostError::Failed(message));
+    }
+    let names = |spec: &LinkSpec| {
+        [&spec.hosts.west, &spec.hosts.east]
+            .map(|side| side.iter().map(|host| host.name.clone()).collect::<Vec<_>>())
+    };
+    for (place, spec) in specs.iter().enumerate().skip(1) {
+        if names(spec) != names(&specs[0]) {
+            let message = format!(
+                "path {place} ({}) has other hosts than the first: paths of one emulator join the same ones",
+                spec.name
+            );
+            return Err(HostError::Failed(message));
+        }
+    }
+    Ok(())
+}
+
+fn host_info(
+    place: usize,
+    spec: &LinkSpec,
+    (side, number): (u8, u8),
+    (serial, name): (&str, &str),
+) -> HostInfo {
+    let side = west_side(place) + side;
+    let address6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, u16::from(side), u16::from(number));
+    HostInfo {
+        name: name.to_owned(),
+        namespace: format!("{PREFIX}{}-{serial}{name}", std::process::id()),
+        address: Ipv4Addr::new(10, 77, side, number).to_string(),
+        address6: if spec.mtu < MTU_MIN_IPV6 { String::new() } else { address6.to_string() },
+        device: format!("{DEVICE}{place}"),
+    }
+}
+
 impl Drop for Hosts {
     fn drop(&mut self) {
-        for host in &self.infos {
+        for host in self.paths.first().into_iter().flatten() {
             remove(&host.namespace);
         }
     }
@@ -139,7 +196,7 @@ impl DropCounter {
         let mut table = String::new();
         self.table.seek(SeekFrom::Start(0))?;
         (&mut self.table).take(TABLE_BYTES).read_to_string(&mut table)?;
-        Ok(device_drops(&table).unwrap_or(0))
+        Ok(device_drops(&table, &self.device).unwrap_or(0))
     }
 }
 
@@ -159,30 +216,38 @@ pub fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> io::
     })
 }
 
-fn make_host(info: &HostInfo, mtu: u16, host: &HostSpec, side: u8) -> Result<Port, HostError> {
+/// A host's device on a path, in its namespace.
+fn make_device(
+    info: &HostInfo,
+    place: usize,
+    mtu: u16,
+    (host, side): (&HostSpec, u8),
+) -> Result<Port, HostError> {
     let failed =
         |what: &str, why: String| HostError::Failed(format!("cannot {what} of host {}: {why}", host.name));
-    ip(&["netns", "add", &info.namespace], "").map_err(|why| failed("make the namespace", why))?;
+    let device = info.device.as_str();
     let made = within(&info.namespace, || {
         set_sysctls()?;
-        let (device, merging) = open_tun(DEVICE)?;
+        let (tun, merging) = open_tun(device)?;
         let table = File::open("/proc/thread-self/net/dev")?;
-        io::Result::Ok((device, merging, table))
+        io::Result::Ok((tun, merging, table))
     });
-    let (device, merging, table) =
+    let (tun, merging, table) =
         made.and_then(|made| made).map_err(|error| failed("make the TUN device", error.to_string()))?;
+    // Further paths are networks of their two sides within the first one's.
+    let (bits, bits6) = if place == 0 { (16, 64) } else { (23, 111) };
     let mut batch = format!(
-        "link set lo up\nlink set {DEVICE} mtu {mtu} txqueuelen {DEVICE_QUEUE}\n\
-         link set {DEVICE} addrgenmode none\nlink set {DEVICE} up\naddr add {}/16 dev {DEVICE}\n",
+        "link set lo up\nlink set {device} mtu {mtu} txqueuelen {DEVICE_QUEUE}\n\
+         link set {device} addrgenmode none\nlink set {device} up\naddr add {}/{bits} dev {device}\n",
         info.address
     );
     if !info.address6.is_empty() {
-        batch += &format!("addr add {}/64 dev {DEVICE} nodad\n", info.address6);
+        batch += &format!("addr add {}/{bits6} dev {device} nodad\n", info.address6);
     }
     ip(&["-n", &info.namespace, "-batch", "-"], &batch).map_err(|why| failed("set up the device", why))?;
-    let mut drops = DropCounter { table, base: 0 };
+    let mut drops = DropCounter { table, device: info.device.clone(), base: 0 };
     drops.reset();
-    Ok(Port { device, merging, side, access_delay_ns: host.delay.nanos(), drops })
+    Ok(Port { device: tun, merging, side, access_delay_ns: host.delay.nanos(), drops })
 }
 
 /// Settings of the calling thread's namespace that make runs repeatable.
@@ -237,10 +302,10 @@ fn owner(namespace: &str) -> Option<Pid> {
     Pid::from_raw(pid.parse().ok()?)
 }
 
-/// Transmit drops of [`DEVICE`] in the text of `/proc/net/dev`.
-fn device_drops(table: &str) -> Option<u64> {
+/// Transmit drops of a device in the text of `/proc/net/dev`.
+fn device_drops(table: &str, device: &str) -> Option<u64> {
     let (_, columns) =
-        table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == DEVICE)?;
+        table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == device)?;
     // Eight columns of reception, then bytes, packets, errs, drop.
     columns.split_whitespace().nth(11)?.parse().ok()
 }
@@ -276,8 +341,8 @@ mod tests {
         let table = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|\
                      bytes packets errs drop fifo colls carrier compressed\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n \
                      link0: 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
-        assert_eq!(device_drops(table), Some(32));
-        assert_eq!(device_drops("link0: 1 2"), None);
-        assert_eq!(device_drops(""), None);
+        assert_eq!(device_drops(table, "link0"), Some(32));
+        assert_eq!(device_drops("link0: 1 2", "link0"), None);
+        assert_eq!(device_drops("", "link0"), None);
     }
 }

@@ -91,6 +91,18 @@ fn two_addresses_of_an_ssh_host_carry_one_file() {
     both_paths_carry("two_addresses_of_an_ssh_host_carry_one_file", Carrier::Ssh, theirs);
 }
 
+/// Plays a test with each side sending, over both paths of a daemon.
+fn each_way(name: &'static str, play: impl Fn(&Case, &Route<'_>)) {
+    if !needs::given(name) {
+        return;
+    }
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        second_path(&case);
+        play(&case, &route(&case, Carrier::Daemon, direction));
+    }
+}
+
 /// Starts a copy over both paths and returns it in its middle.
 fn in_its_middle(case: &Case, route: &Route<'_>) -> Running {
     write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
@@ -102,15 +114,8 @@ fn in_its_middle(case: &Case, route: &Route<'_>) -> Running {
 
 #[test]
 fn a_path_that_is_cut_leaves_its_chunks_to_the_other() {
-    let name = "a_path_that_is_cut_leaves_its_chunks_to_the_other";
-    if !needs::given(name) {
-        return;
-    }
-    for direction in [Direction::Push, Direction::Pull] {
-        let case = Case::new(name);
-        second_path(&case);
-        let route = route(&case, Carrier::Daemon, direction);
-        let running = in_its_middle(&case, &route);
+    each_way("a_path_that_is_cut_leaves_its_chunks_to_the_other", |case, route| {
+        let running = in_its_middle(case, route);
         case.net.tool(Side::Client, &["ip", "link", "set", SECOND, "down"]);
         let done = running.finish().expect_success().done();
         assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
@@ -118,20 +123,13 @@ fn a_path_that_is_cut_leaves_its_chunks_to_the_other() {
         let figure = |name: &str| done[name].as_u64().unwrap_or_default();
         let again = figure("packets_sent").saturating_sub(figure("packets_needed")) * figure("packet_size");
         assert!(again <= 16 << 20, "{again} bytes were sent again: {done}");
-    }
+    });
 }
 
 #[test]
 fn a_killed_copy_over_two_paths_goes_on() {
-    let name = "a_killed_copy_over_two_paths_goes_on";
-    if !needs::given(name) {
-        return;
-    }
-    for direction in [Direction::Push, Direction::Pull] {
-        let case = Case::new(name);
-        second_path(&case);
-        let route = route(&case, Carrier::Daemon, direction);
-        let mut running = in_its_middle(&case, &route);
+    each_way("a_killed_copy_over_two_paths_goes_on", |case, route| {
+        let mut running = in_its_middle(case, route);
         let verified = running.bytes_so_far();
         running.kill();
         let flags = ["--via", "10.77.0.1", "--via", SECOND];
@@ -147,7 +145,7 @@ fn a_killed_copy_over_two_paths_goes_on() {
         let resumed = done["resumed_bytes"].as_u64().unwrap_or_default();
         // Chunks behind one that a lane still sends are verified and not stored: at most a window of them.
         assert!(resumed + (40 << 20) >= verified && resumed > 0, "{verified} were verified: {done}");
-    }
+    });
 }
 
 #[test]

@@ -1,8 +1,8 @@
 use super::*;
 use crate::sender_config;
 use fobs_model::message::Sending;
-use fobs_proto::Timestamp;
 use fobs_proto::congestion::BurstSent;
+use fobs_proto::{Rate, Timestamp};
 
 fn configs(paths: &[u8], limit_bps: Option<u64>) -> Vec<SenderConfig> {
     let sending = Sending { cc: "cubic".to_owned(), limit_bps, ..Sending::default() };
@@ -37,10 +37,10 @@ fn lanes_of_one_path_share_a_window_and_paths_do_not() {
 }
 
 #[test]
-fn a_cap_is_divided_among_lanes() {
+fn a_cap_is_that_of_all_lanes() {
     let limits: Vec<_> =
         configs(&[0, 1, 1, 0], Some(80_000)).iter().map(|config| config.rate_limit).collect();
-    assert_eq!(limits, vec![Some(Rate::bytes_per_second(2500)); 4]);
+    assert_eq!(limits, vec![Some(Rate::bits_per_second(80_000)); 4]);
 }
 
 #[test]

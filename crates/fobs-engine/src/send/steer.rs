@@ -42,8 +42,8 @@ impl Sending {
         if let Some(bits) = wanted.limit_bps {
             let chosen = (bits > 0).then(|| Rate::bits_per_second(bits));
             let limit = self.steered.most.into_iter().chain(chosen).min();
-            let ours = self.lanes.as_ref().map_or(limit, |lanes| lanes.set_rate_limit(limit));
-            self.machine.set_rate_limit(now, ours);
+            self.lanes.iter().for_each(|lanes| lanes.set_rate_limit(now, limit));
+            self.machine.set_rate_limit(now, limit);
             self.telemetry.meter.set_cap(limit.map_or(0, |rate| rate.as_bytes().saturating_mul(8)));
         }
         if let Some(priority) = wanted.known_priority() {

@@ -2,10 +2,9 @@
 
 use super::lanes::LaneHub;
 use crate::Reporter;
-use crate::causes::Causes;
+use crate::causes::{Causes, news_of};
 use crate::measure::{Audience, SenderMeter};
 use fobs_model::measured::Measured;
-use fobs_model::mode::ModeChange;
 use fobs_model::sample::StreamsSample;
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
@@ -25,11 +24,13 @@ impl Telemetry {
         &mut self,
         now: Timestamp,
         machine: &Sender,
-        (streams, lanes): (StreamsSample, Option<&LaneHub>),
+        (streams, lanes): (StreamsSample, Option<&mut LaneHub>),
         audience: Audience,
     ) {
         let mut sample = self.meter.sample(now, machine, streams);
-        lanes.iter().for_each(|lanes| lanes.add_to(&mut sample));
+        if let Some(lanes) = lanes {
+            lanes.add_to(now, self.meter.waits(), &mut sample);
+        }
         self.reporter.here(Measured::Sender(sample), audience);
     }
 
@@ -38,17 +39,11 @@ impl Telemetry {
         self.causes.collect(machine, self.began);
     }
 
-    /// Reports what was judged and changed since the last heartbeat.
-    pub(super) fn report_causes(&mut self, now: Timestamp, machine: &mut Sender) {
-        while let Some(change) = machine.poll_mode_change() {
-            self.reporter.here(Measured::Mode(ModeChange::of(&change, self.began)), Audience::Both);
-        }
-        for window in self.causes.take_windows() {
-            self.reporter.here(Measured::Loss(window), Audience::Both);
-        }
-        let seconds = (now - self.began).as_secs_f64();
-        if let Some(remedy) = self.causes.take_drain(machine, seconds) {
-            self.reporter.here(Measured::Remedy(remedy), Audience::Both);
+    /// Reports what was judged and changed since the last heartbeat, by all lanes.
+    pub(super) fn report_causes(&mut self, now: Timestamp, machine: &mut Sender, lanes: Option<&LaneHub>) {
+        let others = lanes.map(LaneHub::take_news).unwrap_or_default();
+        for news in news_of(now, self.began, &mut self.causes, machine).into_iter().chain(others) {
+            self.reporter.here(news, Audience::Both);
         }
     }
 }

@@ -18,17 +18,6 @@ fn counting(rejections: Arc<Mutex<Vec<(u32, u8)>>>) -> Messages {
     })
 }
 
-/// The first packets of chunk 1 are spoilt in as many layouts as `times`.
-fn spoiling(times: u8) -> Datagrams {
-    let mut memory = FaultyMemory::new();
-    Box::new(move |_, datagram| match data_header(datagram) {
-        Some(header) if header.chunk == 1 && header.packet_index == 0 && header.attempt < times => {
-            vec![Out::Peer(memory.change(datagram))]
-        }
-        _ => vec![Out::Peer(datagram.to_vec())],
-    })
-}
-
 #[test]
 fn a_chunk_that_arrives_spoilt_is_sent_again() {
     let world = World::with_file("file", 3 << 20);

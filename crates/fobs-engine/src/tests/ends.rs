@@ -137,6 +137,7 @@ fn a_source_that_pauses_is_waited_for() {
         .unwrap();
     let session = Session::start(Spec {
         lanes: Vec::new(),
+        limit_bps: None,
         streams: None,
         source,
         sink,

@@ -1,18 +1,15 @@
 //! Sessions of several lanes: one is cut, one leads nowhere, one spoils, one lies.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use fobs_proto::sender::SenderConfig;
-use fobs_proto::session::Side;
-use fobs_sys::{UdpSocket, Waker};
 
 use super::relay::{Insider, Relay};
 use super::support::*;
-use crate::{CHUNKS_MAX, Clock, LaneSetup, LanesSetup, LinkSetup, lane_configs, lanes_window, sender_config};
-use fobs_channel::secure::datagram::Direction;
-use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use crate::{CHUNKS_MAX, LaneSetup, LanesSetup, lane_configs, lanes_window, sender_config};
+use fobs_channel::secure::schedule::{DatagramKeys, KeySchedule, SessionKeys, SessionSecret};
 use fobs_model::error::ErrorKind;
 use fobs_model::message::{Message, Sending};
 
@@ -24,7 +21,12 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    pub fn start(client: End, paths: Vec<Option<Datagrams>>, validation: PathValidation) -> Lanes {
+    pub fn start(
+        client: End,
+        sending: &Sending,
+        paths: Vec<Option<Datagrams>>,
+        validation: PathValidation,
+    ) -> Lanes {
         if paths.is_empty() {
             return Lanes { of_sender: None, of_receiver: None, relays: Vec::new() };
         }
@@ -38,7 +40,7 @@ impl Lanes {
             relays.extend(relay);
             for (end, socket) in End::BOTH.into_iter().zip([sender, receiver]) {
                 let candidates = if end == client { vec![called] } else { Vec::new() };
-                let link = lane_link(end, (lane, count), socket, candidates, validation);
+                let link = link_of(end, keys_of(lane, count), (socket, candidates), validation);
                 let place = usize::from(end == End::Receiver);
                 ends[place].push(LaneSetup { link, name: format!("path {lane}") });
             }
@@ -47,36 +49,16 @@ impl Lanes {
         let setup =
             |further| LanesSetup { further, paths: numbers.clone(), first: "path 0".to_owned(), window };
         let [of_sender, of_receiver] = ends.map(setup);
-        let auto = Sending { cc: "auto".to_owned(), ..Sending::default() };
         let credit = if client == End::Sender { CHUNKS_MAX / 2 / count as u32 } else { 0 };
-        let mut configs = lane_configs(&numbers, || sender_config(&auto, None, credit)).unwrap();
+        let mut configs = lane_configs(&numbers, || sender_config(sending, None, credit)).unwrap();
         Lanes { of_sender: Some((of_sender, configs.split_off(1))), of_receiver: Some(of_receiver), relays }
     }
 }
 
-fn lane_link(
-    end: End,
-    (lane, lanes): (usize, usize),
-    socket: UdpSocket,
-    candidates: Vec<SocketAddr>,
-    validation: PathValidation,
-) -> LinkSetup {
+/// The keys of one of these lanes, from 1 on.
+fn keys_of(lane: usize, lanes: usize) -> DatagramKeys {
     let secret = SessionSecret::new(SECRET);
-    let mut keys = SessionKeys::with_lanes(secret, KeySchedule::Second, CIPHER, lanes).lanes;
-    LinkSetup {
-        socket,
-        waker: Waker::new().unwrap(),
-        clock: Clock::start(),
-        keys: keys.swap_remove(lane - 1),
-        direction: match end {
-            End::Sender => Direction::Sender,
-            End::Receiver => Direction::Receiver,
-        },
-        side: if candidates.is_empty() { Side::Server } else { Side::Client },
-        candidates,
-        named: Vec::new(),
-        validation,
-    }
+    SessionKeys::with_lanes(secret, KeySchedule::Second, CIPHER, lanes).lanes.swap_remove(lane - 1)
 }
 
 /// Passes everything, and counts the sender's datagrams.
@@ -186,17 +168,6 @@ fn a_session_whose_lanes_are_all_silent_ends() {
     world.expect_nothing();
 }
 
-/// Spoils the first packets of chunk 1 of its lane in as many layouts as `times`.
-fn spoiling(times: u8) -> Datagrams {
-    let mut memory = FaultyMemory::new();
-    Box::new(move |_, datagram| match data_header(datagram) {
-        Some(header) if header.chunk == 1 && header.packet_index == 0 && header.attempt < times => {
-            vec![Out::Peer(memory.change(datagram))]
-        }
-        _ => vec![Out::Peer(datagram.to_vec())],
-    })
-}
-
 #[test]
 fn a_chunk_that_a_lane_spoils_is_sent_again_on_that_lane() {
     let world = World::with_file("file", 40 << 20);
@@ -303,5 +274,52 @@ fn chunks_of_a_lane_that_are_called_bad_for_ever_end_both_sides() {
         over.store(true, Ordering::Relaxed);
         liar.join().unwrap();
         world.expect_nothing();
+    }
+}
+
+/// When how many bytes of the sender passed, by any lane.
+type Passed = Arc<Mutex<Vec<(Instant, usize)>>>;
+
+/// Passes everything, and writes down the sender's datagrams.
+fn timed(passed: Passed) -> Datagrams {
+    Box::new(move |from, datagram| {
+        if from == End::Sender {
+            passed.lock().unwrap().push((Instant::now(), datagram.len()));
+        }
+        vec![Out::Peer(datagram.to_vec())]
+    })
+}
+
+#[test]
+fn the_users_rate_is_shared_by_need() {
+    // 2 MB/s: far below what a busy machine carries.
+    const LIMIT: usize = 2_000_000;
+    const STRETCH: Duration = Duration::from_millis(200);
+    for second_is_dead in [false, true] {
+        let world = World::with_file("file", 3 << 20);
+        let passed = Passed::default();
+        let second = if second_is_dead { Box::new(|_, _: &[u8]| Vec::new()) } else { timed(passed.clone()) };
+        let began = Instant::now();
+        let session = Session::start(Spec {
+            datagrams: Some(timed(passed.clone())),
+            lanes: vec![Some(second)],
+            limit_bps: Some(LIMIT as u64 * 8),
+            ..world.spec()
+        });
+        let (sent, received) = session.join();
+        let seconds = began.elapsed().as_secs_f64();
+        assert_eq!(sent.unwrap().complete, received.unwrap().complete);
+        world.expect_copied();
+        let passed = passed.lock().unwrap();
+        // Whatever delays them, no more can have left: but for what a pacer makes up for and the packets of
+        // probe timeouts.
+        let sum: usize = passed.iter().map(|(_, bytes)| bytes).sum();
+        let most = LIMIT as f64 * seconds + 64e3;
+        assert!(sum as f64 <= most, "second is dead: {second_is_dead}: {sum} bytes in {seconds} s");
+        // Some stretch is undisturbed: there the limit is used, by one lane where the other does not need it.
+        let of = |first: Instant| passed.iter().filter(move |(at, _)| *at >= first && *at - first <= STRETCH);
+        let best = passed.iter().map(|(at, _)| of(*at).map(|(_, bytes)| bytes).sum::<usize>()).max();
+        let least = LIMIT / 5 * 3 / 4;
+        assert!(best >= Some(least), "second is dead: {second_is_dead}: at most {best:?} bytes in 200 ms");
     }
 }

@@ -27,6 +27,7 @@ pub enum Out {
 
 /// Maps a datagram of one end to the datagrams that reach the other.
 pub type Datagrams = Box<dyn FnMut(End, &[u8]) -> Vec<Out> + Send>;
+
 /// Passes datagrams between client and server.
 pub struct Relay {
     /// Where the client finds it.
@@ -249,4 +250,15 @@ impl FaultyMemory {
             None
         })
     }
+}
+
+/// Spoils the first packets of chunk 1, by its lane's numbers, in as many layouts as `times`.
+pub fn spoiling(times: u8) -> Datagrams {
+    let mut memory = FaultyMemory::new();
+    Box::new(move |_, datagram| match data_header(datagram) {
+        Some(header) if header.chunk == 1 && header.packet_index == 0 && header.attempt < times => {
+            vec![Out::Peer(memory.change(datagram))]
+        }
+        _ => vec![Out::Peer(datagram.to_vec())],
+    })
 }

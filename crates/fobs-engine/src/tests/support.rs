@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 pub use super::channel::{Control, Messages};
 pub use super::doors::{Doors, Fate};
-pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until};
+pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until, spoiling};
 
 use super::lanes::Lanes;
 use super::relay::Relay;
@@ -31,7 +31,7 @@ use crate::{
 pub use crate::{Endurance, PathValidation};
 use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::{Cipher, Direction};
-use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use fobs_channel::secure::schedule::{DatagramKeys, KeySchedule, SessionKeys, SessionSecret};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, FileError};
@@ -77,6 +77,8 @@ pub struct Spec {
     pub datagrams: Option<Datagrams>,
     /// A lane beside the first for each, with what its path does.
     pub lanes: Vec<Option<Datagrams>>,
+    /// The user's limit on the rate, bits per second.
+    pub limit_bps: Option<u64>,
     /// What makes streams, and what the user chose.
     pub streams: Option<(Doors, TransportChoice)>,
     pub messages: Option<Messages>,
@@ -171,7 +173,7 @@ impl Session {
         let called = relay.as_ref().map_or(server, |relay| relay.address);
         let link = |end: End, socket: UdpSocket| {
             let candidates = if end == spec.client { vec![called] } else { Vec::new() };
-            let link = link_of(end, socket, candidates, spec.validation);
+            let link = link_of(end, keys().datagrams, (socket, candidates), spec.validation);
             let keys = link.keys.with_pieces(spec.pieces.unwrap_or([1; 32]));
             LinkSetup { keys, ..link }
         };
@@ -183,9 +185,9 @@ impl Session {
             let (doors, choice) = spec.streams.as_ref()?;
             Some(StreamSetup { choice: *choice, ..doors.setup(end) })
         };
-        let auto = Sending { cc: "auto".to_owned(), ..Sending::default() };
+        let auto = Sending { cc: "auto".to_owned(), limit_bps: spec.limit_bps, ..Sending::default() };
         let Lanes { of_sender: lanes_of_sender, of_receiver: lanes_of_receiver, relays } =
-            Lanes::start(spec.client, spec.lanes, spec.validation);
+            Lanes::start(spec.client, &auto, spec.lanes, spec.validation);
         let job = SendJob {
             lanes: lanes_of_sender,
             streams: streams(End::Sender),
@@ -281,18 +283,18 @@ pub fn keys() -> SessionKeys {
     SessionKeys::derive(SessionSecret::new(SECRET), KeySchedule::Second, CIPHER)
 }
 
-/// One end's part of the data plane.
-fn link_of(
+/// One end's part of the data plane, with the keys of one lane.
+pub fn link_of(
     end: End,
-    socket: UdpSocket,
-    candidates: Vec<SocketAddr>,
+    keys: DatagramKeys,
+    (socket, candidates): (UdpSocket, Vec<SocketAddr>),
     validation: PathValidation,
 ) -> LinkSetup {
     LinkSetup {
         socket,
         waker: Waker::new().unwrap(),
         clock: Clock::start(),
-        keys: keys().datagrams,
+        keys,
         direction: match end {
             End::Sender => Direction::Sender,
             End::Receiver => Direction::Receiver,
@@ -426,6 +428,7 @@ impl World {
             validation,
             datagrams: None,
             lanes: Vec::new(),
+            limit_bps: None,
             streams: None,
             messages: None,
             pieces: None,

@@ -128,10 +128,9 @@ impl Sender {
         if !self.frames.route.has_frames() || self.frames.outstanding.len() >= FRAMES_MAX {
             return TransmitFrame::Wait;
         }
-        let user_rate = self.user_rate();
-        if user_rate.is_some() && now < self.pace.budget() {
+        if let Some(at) = self.budget_wait(now) {
             self.frames.limit = SendLimit::Cap;
-            return TransmitFrame::WaitUntil(self.pace.budget());
+            return TransmitFrame::WaitUntil(at);
         }
         let id = self.frames.next_id;
         let Some(frame) = self.fill_frame(id) else {
@@ -184,14 +183,16 @@ impl Sender {
         FramesOutstanding { frames: self.frames.outstanding.len() as u32, bytes: self.frames.bytes }
     }
 
-    /// Until when datagrams wait because frames share the user's rate with them.
+    /// Until when this sender waits because both ways, or other senders, share the user's rate.
     pub(super) fn budget_wait(&self, now: Timestamp) -> Option<Timestamp> {
         let shared = self.frames.route.has_frames() && self.user_rate().is_some();
-        Some(self.pace.budget()).filter(|at| shared && *at > now)
+        let both = Some(self.pace.budget()).filter(|at| shared && *at > now);
+        both.max(self.pace.others_wait(now))
     }
 
-    /// Bytes of datagrams leave, which count against the user's rate where frames share it.
+    /// Bytes leave, which count against the user's rate where others share it.
     pub(super) fn spend(&mut self, now: Timestamp, bytes: u64) {
+        self.pace.spend_shared(now, bytes);
         if self.frames.route.has_frames()
             && let Some(rate) = self.user_rate()
         {

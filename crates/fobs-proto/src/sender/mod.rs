@@ -29,6 +29,7 @@ mod deadline;
 mod drain;
 mod flight;
 mod frames;
+mod greeting;
 mod lesson_cutter;
 mod limit;
 mod local;
@@ -109,6 +110,8 @@ pub struct Sender {
     refused: bool,
     /// A packet has arrived that is larger than what the size falls back to.
     large_arrived: bool,
+    /// Data waits for the first answer.
+    greets: bool,
     frames: Frames,
     deadline: Option<Deadline>,
     limit: SendLimit,
@@ -143,6 +146,7 @@ impl Sender {
             local: LocalLimit::new(now),
             refused: false,
             large_arrived: false,
+            greets: false,
             frames: Frames::new(now),
             deadline: None,
             limit: SendLimit::default(),
@@ -275,17 +279,18 @@ impl Sender {
         if !self.route().has_datagrams() {
             return self.poll_route_probe(now, out);
         }
-        if let Some(at) = self.budget_wait(now) {
-            self.limit = SendLimit::Cap;
-            return Transmit::WaitUntil(at);
-        }
-        let budget = match self.pacing_rate() {
-            None => Budget::Bytes(u64::MAX),
-            Some(rate) if now >= self.pace.next_departure() => Budget::Bytes(Pace::quantum(rate)),
+        let budget = match (self.pacing_rate(), self.budget_wait(now)) {
+            _ if self.greets => Budget::TimerOnly,
+            (None, None) => Budget::Bytes(u64::MAX),
+            (Some(rate), None) if now >= self.pace.next_departure() => Budget::Bytes(Pace::quantum(rate)),
             // A probe timeout's packets are few and must not wait: a slow pacer would let the next one
             // overtake them.
-            Some(_) if self.probe_timeout.admits_packet() => Budget::TimerOnly,
-            Some(rate) => {
+            _ if self.probe_timeout.admits_packet() => Budget::TimerOnly,
+            (_, Some(at)) => {
+                self.limit = SendLimit::Cap;
+                return Transmit::WaitUntil(at);
+            }
+            (Some(rate), None) => {
                 let ceiling = self.deadline.as_ref().and_then(|deadline| deadline.claim().ceiling);
                 self.limit = self.pace.limit(rate, self.attribution.drain_rate(), ceiling);
                 return Transmit::WaitUntil(self.pace.next_departure());
@@ -356,6 +361,7 @@ impl Sender {
                 self.lose_all(now);
             }
             self.refused &= news.data_bytes == 0;
+            self.greets = false;
             self.large_arrived |= news.large;
             if Some(newest.number) == ack.largest && way == AckWay::Datagram {
                 let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max());
@@ -378,7 +384,10 @@ impl Sender {
         if marks > 0 {
             self.controller.on_ecn(&EcnMark { now, packets: marks });
         }
-        if let Some(newest) = news.newest {
+        // The answer to a ping that left before any data says nothing of the first train.
+        if self.flight.stats.packets_sent > 0
+            && let Some(newest) = news.newest
+        {
             self.report_ack(now, &news, &newest, stamped.then_some(ack));
         }
     }

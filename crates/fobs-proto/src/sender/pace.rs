@@ -1,7 +1,7 @@
 //! Which of several rates applies, and when the next burst or frame may leave.
 
 use super::limit::SendLimit;
-use crate::pacing::Pacer;
+use crate::pacing::{LimitShare, Pacer};
 use crate::{Rate, Timestamp};
 
 /// The user's cap, and the pacer.
@@ -11,11 +11,13 @@ pub(super) struct Pace {
     pacer: Pacer,
     /// Where packets leave by two ways, what both may send together at the user's rate.
     budget: Pacer,
+    /// Where other senders share the user's cap, this one's access to it.
+    others: Option<LimitShare>,
 }
 
 impl Pace {
     pub(super) fn new(now: Timestamp, cap: Option<Rate>) -> Pace {
-        Pace { cap, pacer: Pacer::new(now), budget: Pacer::new(now) }
+        Pace { cap, pacer: Pacer::new(now), budget: Pacer::new(now), others: None }
     }
 
     /// From now on this is the user's cap; nothing waits for what an earlier one allows.
@@ -66,6 +68,23 @@ impl Pace {
     /// Bytes left at the user's rate, by whatever way.
     pub(super) fn spend(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
         self.budget.on_sent(now, bytes, rate);
+    }
+
+    /// From now on other senders share the user's cap.
+    pub(super) fn share_cap(&mut self, share: LimitShare) {
+        self.others = Some(share);
+    }
+
+    /// Until when this sender leaves the user's cap to others.
+    pub(super) fn others_wait(&self, now: Timestamp) -> Option<Timestamp> {
+        self.others.as_ref()?.wait(now)
+    }
+
+    /// Bytes leave, which count against a cap that others share.
+    pub(super) fn spend_shared(&self, now: Timestamp, bytes: u64) {
+        if let Some(share) = &self.others {
+            share.spend(now, bytes);
+        }
     }
 
     /// Bytes after which a burst at `rate` ends.

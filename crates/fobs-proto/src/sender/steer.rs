@@ -2,12 +2,20 @@
 
 use super::Sender;
 use crate::congestion::{Claim, Priority};
+use crate::pacing::LimitShare;
 use crate::{Rate, Timestamp};
 
 impl Sender {
     /// From now on the sending rate has this upper bound.
     pub fn set_rate_limit(&mut self, now: Timestamp, limit: Option<Rate>) {
         self.pace.set_cap(now, limit);
+    }
+
+    /// From now on the senders that have a share of the same limit send no more than that together. The upper
+    /// bound of this one's own rate is to be the same limit, by its configuration or
+    /// [`set_rate_limit`](Self::set_rate_limit).
+    pub fn share_rate_limit(&mut self, share: LimitShare) {
+        self.pace.share_cap(share);
     }
 
     /// From now on the flow claims this much of a shared path. Only `auto` supports that.

@@ -2,14 +2,17 @@
 //! one route share.
 
 use super::{Config, ConfigError};
-use crate::flow::fobs::{FobsConfig, FobsFlow, controller_of, first_datagram};
+use crate::flow::fobs::{FobsConfig, FobsFlow, LaneShared, controller_of, first_datagram};
 use crate::flow::source::Source;
 use crate::flow::tcp::TcpFlow;
 use crate::flow::{Flow, FlowConfig, Identity, Traffic};
 use crate::net::Routes;
 use crate::session::Session;
+use crate::time::stamp;
 use crate::topology::{Edge, route, route_through};
-use fobs_proto::congestion::{Controller, PathShare};
+use fobs_proto::Rate;
+use fobs_proto::congestion::PathShare;
+use fobs_proto::pacing::SharedLimit;
 use fobs_proto::session::LANES_MAX;
 
 /// The sessions of which flows are lanes.
@@ -33,28 +36,32 @@ pub(super) fn sessions(config: &Config) -> Result<Vec<Session>, ConfigError> {
         .collect())
 }
 
-/// The controllers of all flows that share one: lanes of a session that take the same route.
-pub(super) fn shared_controllers(config: &Config) -> Vec<Option<Box<dyn Controller>>> {
+/// What lanes share: those of a session its limit on the rate, and those of them that take the same route a
+/// controller. `None` for other flows.
+pub(super) fn shared_by_lanes(config: &Config) -> Vec<Option<LaneShared>> {
     let mut paths: Vec<(usize, &FlowConfig, PathShare)> = Vec::new();
-    let of = |flow: &FlowConfig| match &flow.traffic {
-        Traffic::Fobs(fobs) => {
-            fobs.seat.map(|seat| (seat.session, controller_of(fobs), first_datagram(fobs)))
-        }
+    let mut limits: Vec<SharedLimit> = Vec::new();
+    let of_lane = |flow: &'_ FlowConfig| match &flow.traffic {
+        Traffic::Fobs(fobs) => fobs.seat.map(|seat| (seat.session, fobs.clone())),
         Traffic::Tcp(_) | Traffic::Source(_) => None,
     };
-    let mut controllers = Vec::new();
+    let mut all = Vec::new();
     for flow in &config.flows {
-        controllers.push(of(flow).map(|(session, controller, datagram)| {
-            let known = paths.iter().find(|(other, first, _)| *other == session && first.via == flow.via);
-            if let Some((.., share)) = known {
-                return share.lane();
+        all.push(of_lane(flow).map(|(session, fobs)| {
+            let start = stamp(flow.start);
+            if session == limits.len() {
+                limits.push(SharedLimit::new(start, fobs.rate_limit.map(Rate::bits_per_second)));
             }
-            let share = PathShare::new(controller, datagram);
-            paths.push((session, flow, share.clone()));
-            share.lane()
+            let known = paths.iter().find(|(other, first, _)| *other == session && first.via == flow.via);
+            let path = known.map(|(.., path)| path.clone()).unwrap_or_else(|| {
+                let path = PathShare::new(controller_of(&fobs), first_datagram(&fobs));
+                paths.push((session, flow, path.clone()));
+                path
+            });
+            LaneShared { controller: path.lane(), limit: limits[session].share(start) }
         }));
     }
-    controllers
+    all
 }
 
 pub(super) fn routes(edges: &[Edge], flow: &FlowConfig) -> Result<Routes, ConfigError> {
@@ -74,12 +81,12 @@ pub(super) fn routes(edges: &[Edge], flow: &FlowConfig) -> Result<Routes, Config
     Ok(Routes { data, acks })
 }
 
-/// A flow, with this controller where it shares one.
+/// A flow, with what it shares where it is a lane.
 pub(super) fn make_flow(
     config: &Config,
     flow: &FlowConfig,
     me: Identity,
-    controller: Option<Box<dyn Controller>>,
+    shared: Option<LaneShared>,
 ) -> Result<Flow, ConfigError> {
     let host = |name: &str| {
         config
@@ -91,7 +98,7 @@ pub(super) fn make_flow(
     let (from, to) = (host(&flow.from)?, host(&flow.to)?);
     Ok(match &flow.traffic {
         Traffic::Fobs(fobs) => {
-            Flow::Fobs(Box::new(FobsFlow::new(me, (**fobs).clone(), (from, to), config.seed, controller)))
+            Flow::Fobs(Box::new(FobsFlow::new(me, (**fobs).clone(), (from, to), config.seed, shared)))
         }
         Traffic::Tcp(tcp) => Flow::Tcp(Box::new(TcpFlow::new(me, *tcp))),
         Traffic::Source(source) => Flow::Source(Box::new(Source::new(me, *source, config.seed))),

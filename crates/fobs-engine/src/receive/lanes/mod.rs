@@ -8,13 +8,16 @@ mod session;
 mod thread;
 
 use crate::Clock;
-use crate::lanes::{LanesSetup, lane_credit};
+use crate::RemedyPolicy;
+use crate::lanes::{LaneAccount, LaneMix, LanesSetup, lane_credit};
 use crate::letters::{Post, ToReceiver};
 use berth::{Berth, ToLaneReceiver};
 use desk::Desk;
 use fobs_channel::control::ControlWriter;
 use fobs_model::budget::MemoryBudget;
+use fobs_model::cause::Remedy;
 use fobs_model::error::Result;
+use fobs_model::sample::{Cpu, ReceiverSample};
 use fobs_proto::Timestamp;
 use fobs_proto::receiver::{ReceiverConfig, ReceiverStats};
 use std::sync::PoisonError;
@@ -33,6 +36,20 @@ pub(super) struct LaneSeen {
     pub(super) socket_drops: u32,
     pub(super) dropped: Option<u32>,
     pub(super) backlog: u16,
+    /// When that was, and what its thread has spent its time on until then.
+    pub(super) at: Timestamp,
+    pub(super) wait_us: u64,
+    pub(super) cpu: Cpu,
+}
+
+/// Times of a receiving thread: waiting for packets, on a CPU, ready for one.
+const TIMES: usize = 3;
+
+impl LaneSeen {
+    fn account(&self) -> LaneAccount<TIMES> {
+        let times_us = [self.wait_us, self.cpu.run_us, self.cpu.delay_us];
+        LaneAccount { at: self.at, bytes: self.stats.bytes, times_us }
+    }
 }
 
 /// See the module.
@@ -43,6 +60,8 @@ pub(super) struct LaneQuay {
     threads: Vec<LaneThread>,
     first: String,
     told: Vec<usize>,
+    /// What all lanes spend their time on.
+    mix: LaneMix<TIMES>,
 }
 
 /// The configuration of each lane of a session with `lanes`: together they have half of the room.
@@ -56,22 +75,55 @@ impl LaneQuay {
         setup: LanesSetup,
         config: ReceiverConfig,
         (writer, session): (&ControlWriter, &Post<ToReceiver>),
-        (budget, timeout): (&MemoryBudget, Duration),
+        (budget, timeout, remedies): (&MemoryBudget, Duration, RemedyPolicy),
         clock: Clock,
     ) -> Result<LaneQuay> {
         let LanesSetup { further, first, window, .. } = setup;
         let (desk, berth) = (Desk::new(window), Berth::default());
-        let mut quay = LaneQuay { desk, berth, threads: Vec::new(), first, told: Vec::new() };
-        let needs = LaneNeeds { clock, config, timeout, writer, session, budget };
+        let mix = LaneMix::new(clock.now());
+        let mut quay = LaneQuay { desk, berth, threads: Vec::new(), first, told: Vec::new(), mix };
+        let needs = LaneNeeds { clock, config, timeout, writer, session, budget, remedies };
         for (lane, setup) in (1..).zip(further) {
             quay.threads.push(thread::start(lane, setup, &needs)?);
         }
         Ok(quay)
     }
 
+    /// What lanes beside the first have done about losses since the last call.
+    fn take_remedies(&self) -> Vec<Remedy> {
+        let take = |thread: &LaneThread| {
+            std::mem::take(&mut *thread.remedies.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        self.threads.iter().flat_map(take).collect()
+    }
+
     fn seen(&self) -> impl Iterator<Item = LaneSeen> {
         let read = |thread: &LaneThread| *thread.seen.lock().unwrap_or_else(PoisonError::into_inner);
         self.threads.iter().map(read)
+    }
+
+    /// Adds what the lanes beside the first have counted to a sample of the first, taken at `now`; its times
+    /// become those of all.
+    fn add_to(&mut self, now: Timestamp, sample: &mut ReceiverSample) {
+        let first = LaneSeen {
+            stats: ReceiverStats { bytes: sample.bytes, ..ReceiverStats::default() },
+            at: now,
+            wait_us: sample.wait_us,
+            cpu: sample.cpu,
+            ..LaneSeen::default()
+        };
+        let others: Vec<LaneSeen> = self.seen().collect();
+        let accounts: Vec<_> = std::iter::once(&first).chain(&others).map(LaneSeen::account).collect();
+        let [wait_us, run_us, delay_us] = self.mix.add(now, &accounts);
+        (sample.wait_us, sample.cpu) = (wait_us, Cpu { run_us, delay_us });
+        for seen in others {
+            sample.packets += seen.stats.packets;
+            sample.bytes += seen.stats.bytes;
+            sample.acks += seen.stats.acks;
+            sample.reordered += seen.stats.reordered;
+            sample.socket_drops += u64::from(seen.socket_drops);
+            sample.backlog += u64::from(seen.backlog);
+        }
     }
 
     /// Says something to a lane beside the first. One that has ended needs nothing.

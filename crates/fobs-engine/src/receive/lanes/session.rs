@@ -2,8 +2,10 @@
 
 use super::berth::{OfVerdict, ToLaneReceiver, of_verdict};
 use super::desk::Deed;
+use crate::measure::Audience;
 use crate::receive::Receiving;
 use fobs_model::error::{Error, Result};
+use fobs_model::measured::Measured;
 use fobs_model::message::Message;
 use fobs_model::sample::ReceiverSample;
 use fobs_proto::receiver::ChunkVerification;
@@ -106,24 +108,21 @@ impl Receiving {
         self.reporter.notice_here(crate::lanes::has_ended(quay.name(lane), error));
     }
 
-    /// Tells the user of lanes that lead nowhere.
+    /// Tells the user of lanes that lead nowhere, and of what the others do about losses.
     pub(in crate::receive) fn look_after_lanes(&mut self, now: Timestamp) {
         let Some(quay) = &mut self.lanes else { return };
         for sentence in quay.unheard((now, self.began), self.link.last_heard()) {
             self.reporter.notice_here(sentence);
         }
+        for remedy in quay.take_remedies() {
+            self.reporter.here(Measured::Remedy(remedy), Audience::Both);
+        }
     }
 
     /// Adds what the lanes beside the first have counted.
-    pub(in crate::receive) fn add_lanes(&self, sample: &mut ReceiverSample) {
-        for seen in self.lanes.iter().flat_map(|quay| quay.seen()) {
-            sample.packets += seen.stats.packets;
-            sample.bytes += seen.stats.bytes;
-            sample.acks += seen.stats.acks;
-            sample.reordered += seen.stats.reordered;
-            sample.socket_drops += u64::from(seen.socket_drops);
-            sample.backlog += u64::from(seen.backlog);
-        }
+    pub(in crate::receive) fn add_lanes(&mut self, sample: &mut ReceiverSample) {
+        let now = self.link.clock().now();
+        self.lanes.iter_mut().for_each(|quay| quay.add_to(now, sample));
     }
 
     /// Data packets taken for the first time, by all lanes.

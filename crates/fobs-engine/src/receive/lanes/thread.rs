@@ -6,18 +6,21 @@ use super::berth::{Berth, OfVerdict, ToLaneReceiver, of_verdict};
 use crate::failure::never_verified;
 use crate::lanes::LaneSetup;
 use crate::letters::{Post, ToReceiver};
+use crate::meter::CpuMeter;
 use crate::receive::batches::BATCHES_PER_TURN;
 use crate::receive::intake::{Arrivals, Intake};
+use crate::remedy::Remedies;
 use crate::thread::{await_end, be_punctual, spawn};
-use crate::{Clock, Link, LinkSetup};
+use crate::{Clock, Link, LinkSetup, RemedyPolicy};
 use fobs_channel::control::ControlWriter;
 use fobs_model::budget::MemoryBudget;
+use fobs_model::cause::Remedy;
 use fobs_model::error::Result;
 use fobs_model::message::Message;
-use fobs_proto::ChunkId;
 use fobs_proto::receiver::{Receiver, ReceiverConfig};
 use fobs_proto::session::{HEARTBEAT, ReceivePolicy};
 use fobs_proto::wire::{ACK_LEN_MAX, ACK_LEN_SMALL, Ack, Header};
+use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, SendError};
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +36,8 @@ pub(super) struct LaneThread {
     pub(super) post: Post<ToLaneReceiver>,
     pub(super) name: String,
     pub(super) seen: Arc<Mutex<LaneSeen>>,
+    /// What it has done about its losses, until the session takes it: at most two for each step.
+    pub(super) remedies: Arc<Mutex<Vec<Remedy>>>,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -44,6 +49,7 @@ pub(super) struct LaneNeeds<'a> {
     pub(super) writer: &'a ControlWriter,
     pub(super) session: &'a Post<ToReceiver>,
     pub(super) budget: &'a MemoryBudget,
+    pub(super) remedies: RemedyPolicy,
 }
 
 struct LaneReceiver {
@@ -59,6 +65,12 @@ struct LaneReceiver {
     hopeless: Option<(ChunkId, u8)>,
     writer: ControlWriter,
     seen: Arc<Mutex<LaneSeen>>,
+    began: Timestamp,
+    remedies: Option<Remedies>,
+    remedied: Arc<Mutex<Vec<Remedy>>>,
+    /// How long its thread has waited, and the thread's account, once it runs.
+    waited: Duration,
+    cpu: Option<CpuMeter>,
     session: Post<ToReceiver>,
 }
 
@@ -76,12 +88,13 @@ pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Res
     let room = needs.config.chunks_max as usize * LETTERS_PER_CHUNK + LETTERS_SPARE;
     let (post, letters) = Post::with_room(room, link.waker());
     let seen = Arc::<Mutex<LaneSeen>>::default();
+    let (began, remedied) = (link.clock().now(), Arc::<Mutex<Vec<Remedy>>>::default());
     let mut machine = Receiver::new(needs.config);
     machine.handle_socket_buffer(link.recv_buffer() as u64);
     let receiver = LaneReceiver {
         lane,
         machine,
-        policy: ReceivePolicy::new(link.clock().now(), link.side, needs.timeout),
+        policy: ReceivePolicy::new(began, link.side, needs.timeout),
         arrivals: Arrivals::within(needs.budget)?,
         berth: Berth::default(),
         next_ack: 0,
@@ -89,6 +102,11 @@ pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Res
         hopeless: None,
         writer: needs.writer.clone(),
         seen: seen.clone(),
+        began,
+        remedies: (needs.remedies == RemedyPolicy::Apply).then(Remedies::new),
+        remedied: remedied.clone(),
+        waited: Duration::ZERO,
+        cpu: None,
         session: needs.session.clone(),
         link,
     };
@@ -97,7 +115,7 @@ pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Res
         let _alarm = receiver.session.alarm(ToReceiver::StoreFailed);
         receiver.run();
     })?;
-    Ok(LaneThread { post, name, seen, handle: Some(handle) })
+    Ok(LaneThread { post, name, seen, remedies: remedied, handle: Some(handle) })
 }
 
 impl LaneThread {
@@ -109,6 +127,7 @@ impl LaneThread {
 
 impl LaneReceiver {
     fn run(mut self) {
+        self.cpu = Some(CpuMeter::of_this_thread());
         let end = self.work();
         self.show();
         if let Err(error) = end {
@@ -144,13 +163,16 @@ impl LaneReceiver {
             }
             let wake = heartbeat.min(self.policy.reminder_at(self.link.last_heard()));
             let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
-            self.link.wait(until - self.link.clock().now(), Interest::Readable)?;
+            let began = self.link.clock().now();
+            self.link.wait(until - began, Interest::Readable)?;
+            self.waited += self.link.clock().now() - began;
         }
     }
 
     fn on_heartbeat(&mut self) {
         self.count_drops();
         self.show();
+        self.apply_remedies();
         if let Some((chunk, tries)) = self.hopeless
             && self.policy.is_hopeless(self.link.clock().now())
         {
@@ -158,6 +180,14 @@ impl LaneReceiver {
             self.hopeless = None;
             self.session.post(ToReceiver::StoreFailed(never_verified(chunk, tries, None)));
         }
+    }
+
+    /// Does something about this socket's losses, if there are any.
+    fn apply_remedies(&mut self) {
+        let Some(remedies) = &mut self.remedies else { return };
+        let ends = (self.link.clock().now(), self.began);
+        let applied = remedies.look_after(ends, &mut self.machine, &mut self.link);
+        self.remedied.lock().unwrap_or_else(PoisonError::into_inner).extend(applied);
     }
 
     fn count_drops(&mut self) {
@@ -174,6 +204,9 @@ impl LaneReceiver {
             socket_drops: self.link.socket_drops().unwrap_or(0),
             dropped: self.machine.packets_dropped(),
             backlog: self.machine.backlog(),
+            at: self.link.clock().now(),
+            wait_us: u64::try_from(self.waited.as_micros()).unwrap_or(u64::MAX),
+            cpu: self.cpu.as_ref().and_then(CpuMeter::read).unwrap_or_default(),
         };
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }

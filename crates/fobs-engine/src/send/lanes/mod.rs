@@ -1,6 +1,7 @@
 //! A sending session of several lanes (protocol 13). The session's thread has the first lane, reads ahead and
 //! reports; each further lane has a thread. They share a table of chunks with its schedule, and nothing else.
 
+mod news;
 mod seat;
 mod session;
 mod shown;
@@ -8,20 +9,26 @@ mod table;
 mod thread;
 
 pub(super) use seat::Seat;
-pub(super) use shown::LaneShown;
+pub(super) use shown::{LaneShown, Spent};
 pub(super) use table::LaneChunk;
 
 use super::held::AboutChunk;
 use crate::Link;
-use crate::lanes::{LanesSetup, share_of};
+use crate::lanes::{LaneMix, LanesSetup};
 use crate::letters::{Post, ToSender};
 use fobs_model::error::Result;
+use fobs_model::measured::Measured;
 use fobs_model::sample::SenderSample;
 use fobs_proto::congestion::Priority;
+use fobs_proto::loss_cause::Lesson;
 use fobs_proto::object::CHUNK_DATA_MAX;
+use fobs_proto::pacing::{LimitShare, SharedLimit};
 use fobs_proto::sender::{Sender, SenderConfig, SenderStats};
-use fobs_proto::session::{Holding, LaneCounts, LaneSeen, Silence, first_chunk_data_max, round_trip_bytes};
+use fobs_proto::session::{
+    Holding, LaneCounts, LaneSeen, Silence, WaitTimes, first_chunk_data_max, round_trip_bytes,
+};
 use fobs_proto::{ChunkId, Rate, Timestamp};
+use shown::TIMES;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +50,8 @@ pub(super) struct LaneHub {
     pub(super) seat: Seat,
     first: String,
     threads: Vec<LaneThread>,
+    /// The user's cap on the rate.
+    limit: SharedLimit,
     /// Chunks of the object that are not settled, in order: at most the window.
     about: VecDeque<(AboutChunk, Arc<LaneChunk>)>,
     settled: ChunkId,
@@ -54,6 +63,8 @@ pub(super) struct LaneHub {
     began: Timestamp,
     /// Lanes of which the user was told that they lead nowhere.
     told: Vec<usize>,
+    /// What all lanes spend their time on.
+    mix: LaneMix<TIMES>,
 }
 
 impl LaneHub {
@@ -67,6 +78,7 @@ impl LaneHub {
     ) -> Result<LaneHub> {
         let LanesSetup { further, first, window, .. } = setup;
         let (clock, waker) = (first_link.clock(), first_link.waker());
+        let limit = SharedLimit::new(clock.now(), configs.iter().find_map(|config| config.rate_limit));
         let started = further.into_iter().zip(configs);
         let starts: Vec<_> = started.map(|(lane, config)| LaneStart::new(lane, clock, config)).collect();
         let wakers = std::iter::once(waker).chain(starts.iter().map(LaneStart::waker)).collect();
@@ -77,6 +89,7 @@ impl LaneHub {
             seat,
             first,
             threads: Vec::new(),
+            limit,
             about: VecDeque::new(),
             settled: 0,
             lent: Vec::new(),
@@ -85,9 +98,10 @@ impl LaneHub {
             grants: 0,
             began: clock.now(),
             told: Vec::new(),
+            mix: LaneMix::new(clock.now()),
         };
         for (lane, start) in (1..).zip(starts) {
-            hub.threads.push(start.run(lane, &hub.table, session.clone(), timeout)?);
+            hub.threads.push(start.run((lane, hub.limit_share()), &hub.table, session.clone(), timeout)?);
         }
         Ok(hub)
     }
@@ -176,11 +190,29 @@ impl LaneHub {
         self.others().fold(stats, |sum, shown| shown::sum_of(sum, &shown.stats))
     }
 
-    /// Adds what the lanes beside the first have counted to a sample of the first.
-    pub(super) fn add_to(&self, sample: &mut SenderSample) {
-        for shown in self.others() {
+    /// Adds what the lanes beside the first have counted to a sample of the first, taken at `now`; its times
+    /// become those of all.
+    pub(super) fn add_to(&mut self, now: Timestamp, waits: WaitTimes, sample: &mut SenderSample) {
+        let first = shown::account_of(sample.bytes_acked, &Spent { at: now, waits, cpu: sample.cpu });
+        let others: Vec<LaneShown> = self.others().collect();
+        let accounts: Vec<_> = std::iter::once(first).chain(others.iter().map(LaneShown::account)).collect();
+        shown::set_times(sample, self.mix.add(now, &accounts));
+        for shown in others {
             shown.add_to(sample);
         }
+        if let Some(limit) = self.limit.limit() {
+            sample.pacing_bps = sample.pacing_bps.min(limit.as_bytes().saturating_mul(8));
+        }
+    }
+
+    /// What lanes beside the first have judged and changed since the last call.
+    pub(super) fn take_news(&self) -> Vec<Measured> {
+        self.table.take_news()
+    }
+
+    /// Windows of losses of known cause of lanes that have ended.
+    pub(super) fn take_lessons(&self) -> Vec<Lesson> {
+        self.table.take_lessons()
     }
 
     /// Datagrams that lanes beside the first have dropped.
@@ -195,13 +227,17 @@ impl LaneHub {
         thread.map(|thread| thread.post.post(ToLaneSender::Rejected { chunk, attempt })).is_some()
     }
 
-    /// The user's cap on the rate of the session; the first lane's part of it.
-    pub(super) fn set_rate_limit(&self, limit: Option<Rate>) -> Option<Rate> {
-        let part = limit.map(|rate| share_of(rate, self.threads.len() + 1));
+    /// A lane's access to the user's cap on the rate.
+    pub(super) fn limit_share(&self) -> LimitShare {
+        self.limit.share(self.began)
+    }
+
+    /// The user's cap on the rate of the session, which all lanes share.
+    pub(super) fn set_rate_limit(&self, now: Timestamp, limit: Option<Rate>) {
+        self.limit.set(now, limit);
         for thread in &self.threads {
-            thread.post.post(ToLaneSender::RateLimit(part));
+            thread.post.post(ToLaneSender::RateLimit(limit));
         }
-        part
     }
 
     pub(super) fn set_priority(&self, priority: Priority) {
@@ -242,7 +278,7 @@ impl LaneHub {
         let sum: u64 = shown.iter().map(|lane| lane.stats.data_bytes_acked).sum();
         let lanes = shown.iter().enumerate();
         let mut said: Vec<_> =
-            lanes.map(|(lane, shown)| shown.sentence(lane, self.name(lane), sum)).collect();
+            lanes.map(|(lane, shown)| shown.sentence(lane, self.name(lane), sum, self.began)).collect();
         let LaneCounts { taken_over, given_up, bytes_twice, .. } = self.table.counts();
         if bytes_twice > 0 {
             let mb = bytes_twice as f64 / 1e6;

@@ -1,6 +1,6 @@
 //! What a sending session does for its lanes: their silence, their figures, their ends.
 
-use super::{LaneShown, is_silent};
+use super::{LaneShown, Spent, is_silent};
 use crate::measure::Audience;
 use crate::send::{Sending, figures};
 use fobs_model::error::{Error, Result};
@@ -30,8 +30,8 @@ impl Sending {
 
     fn show_first(&mut self, now: Timestamp, silence: Silence) {
         if let Some(lanes) = &self.lanes {
-            let waits = self.telemetry.meter.waits();
-            lanes.show_first(now, &self.machine, LaneShown::of(&self.machine, &self.link, silence, waits));
+            let spent = Spent { at: now, waits: self.telemetry.meter.waits(), ..Spent::default() };
+            lanes.show_first(now, &self.machine, LaneShown::of(&self.machine, &self.link, silence, spent));
         }
     }
 
@@ -62,12 +62,13 @@ impl Sending {
         self.show_first(now, Silence::Short);
         let Some(lanes) = &mut self.lanes else { return };
         lanes.end();
+        self.telemetry.causes.learn(lanes.take_lessons());
     }
 
     /// Takes a sample of all lanes.
     pub(in crate::send) fn measure(&mut self, now: Timestamp, audience: Audience) {
         let sample = self.stream_figures().sample;
-        self.telemetry.measure(now, &self.machine, (sample, self.lanes.as_ref()), audience);
+        self.telemetry.measure(now, &self.machine, (sample, self.lanes.as_mut()), audience);
     }
 
     /// Counters of all lanes.

@@ -2,7 +2,8 @@
 
 use super::is_silent;
 use crate::Link;
-use fobs_model::sample::SenderSample;
+use crate::lanes::LaneAccount;
+use fobs_model::sample::{Cpu, SenderSample, SenderWaits};
 use fobs_proto::Timestamp;
 use fobs_proto::sender::{Sender, SenderStats};
 use fobs_proto::session::{Silence, Wait, WaitTimes, round_trip_bytes};
@@ -19,16 +20,22 @@ pub(in crate::send) struct LaneShown {
     pacing_bps: u64,
     window_bytes: u64,
     round_trip: Option<Duration>,
-    waits: WaitTimes,
+    spent: Spent,
 }
 
+/// What a lane's thread has spent its time on so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::send) struct Spent {
+    pub(in crate::send) at: Timestamp,
+    pub(in crate::send) waits: WaitTimes,
+    pub(in crate::send) cpu: Cpu,
+}
+
+/// Waits, time on a CPU, and time ready for one.
+pub(super) const TIMES: usize = Wait::ALL.len() + 2;
+
 impl LaneShown {
-    pub(in crate::send) fn of(
-        machine: &Sender,
-        link: &Link,
-        silence: Silence,
-        waits: WaitTimes,
-    ) -> LaneShown {
+    pub(in crate::send) fn of(machine: &Sender, link: &Link, silence: Silence, spent: Spent) -> LaneShown {
         LaneShown {
             stats: machine.stats(),
             in_flight: round_trip_bytes(machine),
@@ -38,7 +45,7 @@ impl LaneShown {
             pacing_bps: machine.pacing_rate().map_or(0, |rate| rate.as_bytes().saturating_mul(8)),
             window_bytes: machine.controller().congestion_window(),
             round_trip: machine.rtt().min_ever(),
-            waits,
+            spent,
         }
     }
 
@@ -57,8 +64,14 @@ impl LaneShown {
         sample.window_bytes = sample.window_bytes.saturating_add(self.window_bytes);
     }
 
-    /// What it carried of `all` bytes, and what it waited for most.
-    pub(super) fn sentence(&self, lane: usize, name: &str, all: u64) -> String {
+    /// Its account, for the session's sample.
+    pub(super) fn account(&self) -> LaneAccount<TIMES> {
+        account_of(self.stats.bytes_acked, &self.spent)
+    }
+
+    /// What it carried of `all` bytes, and what it spent most of its time on, in a session that began at
+    /// `began`.
+    pub(super) fn sentence(&self, lane: usize, name: &str, all: u64, began: Timestamp) -> String {
         let SenderStats { data_bytes_acked, packets_sent, packets_lost, .. } = self.stats;
         let share = 100.0 * data_bytes_acked as f64 / all.max(1) as f64;
         let loss = 100.0 * packets_lost as f64 / packets_sent.max(1) as f64;
@@ -66,12 +79,33 @@ impl LaneShown {
             return format!("lane {lane} ({name}): no answer came by it");
         };
         let ms = round_trip.as_secs_f64() * 1e3;
-        let longest = Wait::ALL.iter().copied().max_by_key(|wait| self.waits[*wait]);
-        let limit = longest.filter(|wait| !self.waits[*wait].is_zero()).map_or("its own work", limit_of);
+        let Spent { at, waits, .. } = &self.spent;
+        let work = (*at - began).saturating_sub(waits.total());
+        let longest = Wait::ALL.iter().copied().max_by_key(|wait| waits[*wait]);
+        let limit = longest
+            .filter(|wait| waits[*wait] > work)
+            .map_or("its own thread, which has no more of a CPU", limit_of);
         format!(
             "lane {lane} ({name}): {share:.0}% of the data, round trip {ms:.1} ms, {loss:.2}% lost, limited by {limit}"
         )
     }
+}
+
+/// The account of a lane that has had these bytes acknowledged.
+pub(super) fn account_of(bytes: u64, spent: &Spent) -> LaneAccount<TIMES> {
+    let mut times_us = [0; TIMES];
+    for (place, wait) in times_us.iter_mut().zip(Wait::ALL) {
+        *place = u64::try_from(spent.waits[*wait].as_micros()).unwrap_or(u64::MAX);
+    }
+    times_us[TIMES - 2..].copy_from_slice(&[spent.cpu.run_us, spent.cpu.delay_us]);
+    LaneAccount { at: spent.at, bytes, times_us }
+}
+
+/// Writes the session's times into a sample.
+pub(super) fn set_times(sample: &mut SenderSample, times_us: [u64; TIMES]) {
+    sample.waits = SenderWaits::default();
+    Wait::ALL.iter().zip(times_us).for_each(|(wait, us)| sample.waits.add_us(*wait, us));
+    sample.cpu = Cpu { run_us: times_us[TIMES - 2], delay_us: times_us[TIMES - 1] };
 }
 
 /// What a lane that waits for this is limited by.

@@ -1,8 +1,11 @@
 //! What the lanes of a sending session share: the chunks that are read and not verified, and the schedule.
 
 use super::LaneShown;
+use super::news::LaneNews;
 use crate::lanes::LaneNumber;
 use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::measured::Measured;
+use fobs_proto::loss_cause::Lesson;
 use fobs_proto::session::{LaneSchedule, LaneSeen, LaneTask, LaneVerified};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{PageBuffer, Waker};
@@ -100,6 +103,7 @@ struct Berth {
     /// Copies to be withdrawn, by their numbers on it: at most those that it holds.
     withdrawals: VecDeque<ChunkId>,
     shown: LaneShown,
+    news: LaneNews,
 }
 
 impl LaneTable {
@@ -111,6 +115,7 @@ impl LaneTable {
             is_idle: false,
             withdrawals: VecDeque::new(),
             shown: LaneShown::default(),
+            news: LaneNews::default(),
         };
         Arc::new(LaneTable(Mutex::new(LaneState {
             schedule,
@@ -203,6 +208,30 @@ impl LaneTable {
     /// Chunks below are verified.
     pub(super) fn verified_below(&self) -> ChunkId {
         self.lock().schedule.verified_below()
+    }
+
+    /// A lane has judged and changed this.
+    pub(super) fn add_news(&self, lane: usize, measured: Vec<Measured>) {
+        if let Some(berth) = self.lock().berths.get_mut(lane) {
+            berth.news.add(measured);
+        }
+    }
+
+    /// A lane at its end has learned this.
+    pub(super) fn teach(&self, lane: usize, lessons: Vec<Lesson>) {
+        if let Some(berth) = self.lock().berths.get_mut(lane) {
+            berth.news.teach(lessons);
+        }
+    }
+
+    /// What all lanes have judged and changed since the last call.
+    pub(super) fn take_news(&self) -> Vec<Measured> {
+        self.lock().berths.iter_mut().flat_map(|berth| berth.news.take_measured()).collect()
+    }
+
+    /// What lanes that have ended have learned.
+    pub(super) fn take_lessons(&self) -> Vec<Lesson> {
+        self.lock().berths.iter_mut().flat_map(|berth| berth.news.take_lessons()).collect()
     }
 
     /// What each lane shows.

@@ -1,22 +1,24 @@
 //! The thread of a lane beside the first: its packets and acks, and the chunks that the schedule gives it.
 
-use super::LaneShown;
+use super::news::LaneCauses;
 use super::seat::Seat;
 use super::table::{LaneCourse, LaneTable};
+use super::{LaneShown, Spent};
 use crate::failure::{PeerName, StreamsTried};
 use crate::lanes::LaneSetup;
 use crate::letters::{MAILBOX_MAX, Post, ToSender};
-use crate::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
+use crate::meter::CpuMeter;
+use crate::send::datagrams::{take_acks, validate_path};
 use crate::send::outbox::{Outbox, Turn};
 use crate::thread::{await_end, be_punctual, spawn};
 use crate::{Clock, Link, LinkSetup};
 use fobs_model::error::{Error, Result};
 use fobs_proto::congestion::{PathHistory, Priority};
+use fobs_proto::pacing::LimitShare;
 use fobs_proto::sender::{Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
     GRANTS_MAX, HEARTBEAT, LaneSeen, PACE_GRAIN, SendPolicy, SendPolicyConfig, Silence, Wait, WaitTimes,
 };
-use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Rate, Timestamp};
 use fobs_sys::{Interest, Waker};
 use std::sync::Arc;
@@ -31,7 +33,7 @@ pub(super) enum ToLaneSender {
         chunk: ChunkId,
         attempt: u8,
     },
-    /// The user's cap, the lane's part of it.
+    /// The user's cap, which all lanes share.
     RateLimit(Option<Rate>),
     Priority(Priority),
 }
@@ -68,10 +70,11 @@ impl LaneStart {
         self.link.waker()
     }
 
-    /// Starts the thread of `lane`; `timeout`: how long its packets may wait for an answer.
+    /// Starts the thread of `lane`, which has this access to the user's cap; `timeout`: how long its packets
+    /// may wait for an answer.
     pub(super) fn run(
         self,
-        lane: usize,
+        (lane, limit): (usize, LimitShare),
         table: &Arc<LaneTable>,
         session: Post<ToSender>,
         timeout: Duration,
@@ -84,6 +87,11 @@ impl LaneStart {
         let history = PathHistory::default();
         let grants_max = GRANTS_MAX;
         let policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
+        let mut machine = Sender::new(began, config);
+        machine.share_rate_limit(limit);
+        if link.is_to_greet() {
+            machine.greet_first();
+        }
         // A lane whose host sends no datagrams is silent, and the others go on.
         let peer = PeerName {
             name: name.clone(),
@@ -94,7 +102,7 @@ impl LaneStart {
         };
         let sender = LaneSender {
             lane,
-            machine: Sender::new(began, config),
+            machine,
             policy: SendPolicy::new(policy),
             seat: Seat::new(lane, table.clone()),
             table: table.clone(),
@@ -103,6 +111,8 @@ impl LaneStart {
             peer,
             waits: WaitTimes::default(),
             moves: 0,
+            causes: LaneCauses::new(lane, began),
+            cpu: None,
             link,
         };
         let handle = spawn("fobs-lane-send", move || {
@@ -133,12 +143,19 @@ struct LaneSender {
     peer: PeerName,
     waits: WaitTimes,
     moves: u64,
+    causes: LaneCauses,
+    /// Of its thread, once it runs.
+    cpu: Option<CpuMeter>,
 }
 
 impl LaneSender {
     fn run(mut self, session: &Post<ToSender>) {
+        self.cpu = Some(CpuMeter::of_this_thread());
         let end = self.work();
         self.show(Silence::Short);
+        let now = self.link.clock().now();
+        self.table.add_news(self.lane, self.causes.take(now, &mut self.machine));
+        self.table.teach(self.lane, self.causes.take_lessons());
         let letter = match end {
             Ok(()) => return,
             Err(LaneEnd::OfSession(error)) => ToSender::ReadFailed(error),
@@ -154,12 +171,13 @@ impl LaneSender {
         let mut heartbeat = self.link.clock().now() + HEARTBEAT;
         while self.table.course() != LaneCourse::Ends {
             self.take_letters().map_err(LaneEnd::OfSession)?;
-            self.take_acks().map_err(LaneEnd::OfLane)?;
+            take_acks(&mut self.link, &mut self.machine).map_err(LaneEnd::OfLane)?;
+            self.causes.collect(&mut self.machine);
             self.seat.settle(&mut self.policy, &mut self.machine);
             let greeted = self.link.last_heard().map(|at| at - Timestamp::ZERO);
             self.policy.recall(&mut self.machine, greeted);
             let now = self.link.clock().now();
-            self.validate_path(now);
+            validate_path(now, &mut self.link, &mut self.machine, &mut self.moves);
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
             }
@@ -168,7 +186,7 @@ impl LaneSender {
                 heartbeat = now + HEARTBEAT;
                 let silence = self.policy.check_silence(now, &self.machine, self.link.last_heard());
                 self.show(silence);
-                self.drop_news();
+                self.table.add_news(self.lane, self.causes.take(now, &mut self.machine));
             }
             self.transmit(heartbeat).map_err(LaneEnd::OfLane)?;
         }
@@ -190,40 +208,11 @@ impl LaneSender {
         Ok(())
     }
 
-    fn take_acks(&mut self) -> Result<()> {
-        let machine = &mut self.machine;
-        self.link.receive(&mut |now, packet: Incoming<'_>| {
-            if packet.header == Header::Ack
-                && let IncomingBody::Here(body) = packet.body
-                && let Ok(ack) = Ack::decode(body)
-            {
-                machine.handle_ack(now, &ack);
-            }
-        })?;
-        Ok(())
-    }
-
-    fn validate_path(&mut self, now: Timestamp) {
-        while let Some(packet) = self.link.poll_path_packet(now) {
-            let Some(number) = self.machine.take_number(now, PATH_DATAGRAM_LEN as u16) else { break };
-            self.link.send_path_packet(number, &packet);
-        }
-        if self.link.moves() != self.moves {
-            self.moves = self.link.moves();
-            self.machine.handle_moved(now);
-        }
-    }
-
-    /// What the machine has judged and changed: the session reports that of the first lane.
-    fn drop_news(&mut self) {
-        while self.machine.poll_mode_change().is_some() {}
-        while self.machine.poll_loss_report().is_some() {}
-        while self.machine.poll_lesson().is_some() {}
-    }
-
     fn show(&self, silence: Silence) {
         let now = self.link.clock().now();
-        let shown = LaneShown::of(&self.machine, &self.link, silence, self.waits);
+        let cpu = self.cpu.as_ref().and_then(CpuMeter::read).unwrap_or_default();
+        let spent = Spent { at: now, waits: self.waits, cpu };
+        let shown = LaneShown::of(&self.machine, &self.link, silence, spent);
         self.table.observe(now, self.lane, LaneSeen::of(&self.machine), shown);
     }
 

@@ -5,6 +5,16 @@ use super::{FobsFlow, LaneSeat};
 use crate::check::rule;
 use crate::flow::{Outcome, Role};
 use crate::net::Net;
+use fobs_proto::congestion::Controller;
+use fobs_proto::pacing::LimitShare;
+
+/// What a lane shares with others of its session.
+pub(crate) struct LaneShared {
+    /// The congestion state of its path.
+    pub(crate) controller: Box<dyn Controller>,
+    /// The session's limit on the rate.
+    pub(crate) limit: LimitShare,
+}
 
 impl FobsFlow {
     /// The session's lanes are looked at with each heartbeat: one may be silent by now.

@@ -38,12 +38,13 @@ use crate::object::Cut;
 use crate::packet::{Cargo, Packet, Way};
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::{CongestionControl, Controller, ModeChange, Params, PathHistory, Priority};
+use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::{ANSWER_WAIT, HEARTBEAT, Rejection, RouteChange, Silence};
 use framing::Framing;
 use kept::Kept;
+pub(crate) use lane::LaneShared;
 use receiving::Receiving;
 use sending::Sending;
 pub(crate) use sending::{controller_of, first_datagram};
@@ -179,17 +180,17 @@ pub(crate) struct FobsFlow {
 }
 
 impl FobsFlow {
-    /// A transfer between two hosts; `controller` instead of one of its own.
+    /// A transfer between two hosts; a lane has what it shares.
     pub(crate) fn new(
         me: Identity,
         config: FobsConfig,
         (from, to): (&HostConfig, &HostConfig),
         seed: u64,
-        controller: Option<Box<dyn Controller>>,
+        shared: Option<LaneShared>,
     ) -> FobsFlow {
         let stream = lives::streams(me.id, seed);
         FobsFlow {
-            sending: Sending::new(me, &config, from, (stream(0), stream(1)), controller),
+            sending: Sending::new(me, &config, from, (stream(0), stream(1)), shared),
             receiving: Receiving::new(me, &config, to, stream(2), stream(3)),
             me,
             cut: config.seat.map_or_else(|| Cut::new(config.object.clone()), |_| Cut::of_lane()),

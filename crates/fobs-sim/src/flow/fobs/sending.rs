@@ -6,7 +6,7 @@ use super::kept::Trace;
 use super::measured::{SenderMeasures, ThreadTime, Waiting, stood};
 use super::observed::Observed;
 use super::reading::Reading;
-use super::{FobsConfig, Identity, Role};
+use super::{FobsConfig, Identity, LaneShared, Role};
 use crate::check::{PacketLedger, rule};
 use crate::flow::FlowFigures;
 use crate::host::{Cpu, FullQueue, HostConfig, Socket};
@@ -73,9 +73,9 @@ impl Sending {
         config: &FobsConfig,
         host: &HostConfig,
         (cpu_rng, rng): (Rng, Rng),
-        controller: Option<Box<dyn Controller>>,
+        shared: Option<LaneShared>,
     ) -> Sending {
-        let (machine, policy, schedule) = make(me, config, controller);
+        let (machine, policy, schedule) = make(me, config, shared);
         Sending {
             me,
             machine,
@@ -442,11 +442,8 @@ pub(crate) fn first_datagram(config: &FobsConfig) -> u16 {
 }
 
 /// The machine of a flow's sender, its policy and its schedule.
-fn make(
-    me: Identity,
-    config: &FobsConfig,
-    controller: Option<Box<dyn Controller>>,
-) -> (Sender, SendPolicy, ScheduleKind) {
+fn make(me: Identity, config: &FobsConfig, shared: Option<LaneShared>) -> (Sender, SendPolicy, ScheduleKind) {
+    let (controller, limit) = shared.map(|shared| (shared.controller, shared.limit)).unzip();
     let (start, priority) = (stamp(me.start), config.priority);
     let (own_schedule, own_burst) = config.controller.schedule();
     let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
@@ -463,6 +460,9 @@ fn make(
         ack_delay_max: Duration::from_nanos(config.ack_delay),
     };
     let mut machine = Sender::new(start, sender);
+    if let Some(limit) = limit {
+        machine.share_rate_limit(limit);
+    }
     if let Some(deadline) = config.deadline {
         machine.pursue(start, stamp(me.start.saturating_add(deadline)), priority);
     }
