@@ -134,7 +134,7 @@ pub use fobs_model::{cause, deltas, error, event, json, location, mode, options,
 pub use fobs_store::SourcesHere;
 pub use fobs_store::{NameCharsets, clean, expand_here, matches_component, pieces, run_as};
 pub use fobs_sys::named;
-pub use object::{Call, HashedFile, Onto, Session, SessionBuilder};
+pub use object::{Call, FreeRoom, HashedFile, Onto, Session, SessionBuilder};
 pub use server::{StdioError, serve_stdio};
 #[cfg(feature = "tokio")]
 pub use stream::AsyncStream;

@@ -1,5 +1,6 @@
 //! Arguments of `fobs jobs`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,6 +89,9 @@ pub enum JobsCommand {
     Page(PageArgs),
     /// Keep the jobs of this user: run them, in the foreground
     Serve(KeeperArgs),
+    /// Ask where a job is to write how much room there is
+    #[command(hide = true)]
+    Room(RoomArgs),
 }
 
 /// A job.
@@ -175,6 +179,18 @@ pub struct PageArgs {
     /// Port of the loopback, any free one if 0
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     pub port: u16,
+}
+
+/// A job that is to write on another host.
+#[derive(Debug, Args)]
+pub struct RoomArgs {
+    /// What it needs, bytes
+    #[arg(long, value_name = "BYTES")]
+    pub need: u64,
+
+    /// cp or sync, with its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
+    pub words: Vec<OsString>,
 }
 
 /// How the keeper runs.

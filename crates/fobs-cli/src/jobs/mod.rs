@@ -3,12 +3,14 @@
 mod list;
 mod page;
 mod reach;
+mod room;
 mod serve;
 mod show;
 mod size;
 mod ssh;
 mod submit;
 mod token;
+mod work;
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -73,6 +75,9 @@ fn act(args: &JobsArgs) -> Result<u8> {
     if let Some(JobsCommand::Page(page)) = &args.command {
         return page::run(page).map(|()| exit::SUCCESS);
     }
+    if let Some(JobsCommand::Room(wanted)) = &args.command {
+        return room::run(wanted).map(|()| exit::SUCCESS);
+    }
     let client = match reach::far(args)? {
         Some(client) => client,
         None => match reach::client_if_any()? {
@@ -91,7 +96,8 @@ fn act(args: &JobsArgs) -> Result<u8> {
         Some(JobsCommand::Retry(some)) => change(&client, some, Change::Retry, args.json)?,
         Some(JobsCommand::Clean(clean)) => forget(&client, clean, args.json)?,
         Some(JobsCommand::Limits(limits)) => set_limits(&client, limits, args.json)?,
-        Some(JobsCommand::Serve(_) | JobsCommand::Token(_) | JobsCommand::Page(_)) => {}
+        Some(JobsCommand::Serve(_) | JobsCommand::Token(_) | JobsCommand::Page(_) | JobsCommand::Room(_)) => {
+        }
     }
     Ok(exit::SUCCESS)
 }

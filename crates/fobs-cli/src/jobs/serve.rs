@@ -35,7 +35,13 @@ pub fn run(args: &KeeperArgs) -> Result<()> {
     let idle = args.on_demand.then_some(IDLE);
     let state = directory.clone();
     let examine = Some(submit::examine as fobs_jobs::Examine);
-    let config = KeeperConfig { directory, program, boot, limit_of: Some(limit_of), idle, examine };
+    let config = KeeperConfig {
+        boot,
+        limit_of: Some(limit_of),
+        idle,
+        examine,
+        ..KeeperConfig::new(directory, program)
+    };
     let (keeper, said) = Keeper::open(config).map_err(refused)?;
     said.iter().for_each(|sentence| output::note(sentence));
     // Each attempt has three descriptors; if it fails, an attempt that has none is tried again.

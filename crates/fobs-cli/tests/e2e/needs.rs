@@ -87,6 +87,8 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_file_that_the_daemon_may_not_read_is_named", &[Need::Root]),
     ("a_job_outlives_an_outage_and_its_host", &[Need::Root, Need::Iptables]),
     ("a_job_waits_for_room_where_it_writes", &[Need::Root]),
+    ("no_more_is_admitted_to_another_host_than_there_is_room", &[Need::Root]),
+    ("a_host_that_does_not_tell_its_room_holds_up_no_job", &[Need::Root]),
     ("a_person_uses_the_page_of_jobs", &[Need::Chromium]),
     ("another_users_jobs_are_not_shown", &[Need::SecondUser]),
     ("a_neighbour_changes_and_learns_nothing_outside_its_directory", &[Need::SecondUser]),

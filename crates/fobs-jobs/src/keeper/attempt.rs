@@ -134,16 +134,19 @@ pub(super) fn start(
     let mut words = spec.words.iter();
     command.args(words.next().map(|word| word.as_os_str())).arg("--json");
     command.args(words.map(|word| word.as_os_str()));
-    command.env_clear().env(MARK, mark);
-    command.envs(spec.environment.iter().map(|(name, word)| (name, word.as_os_str())));
-    command.envs(trace.map(|trace| (TRACE, trace)));
-    command.current_dir(spec.directory.as_os_str());
-    command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    surround(&mut command, spec);
+    command.env(MARK, mark).envs(trace.map(|trace| (TRACE, trace))).stdout(out).stderr(err);
     // The umask is the process's: nothing else makes files at this moment but with a mode of its own.
     umask(Mode::from_raw_mode(spec.umask));
     let child = command.spawn();
     umask(Mode::from_raw_mode(OWN_UMASK));
     child
+}
+
+/// Gives a command what a job's has: its environment and directory, no input, and a process group of its own.
+pub(super) fn surround(command: &mut Command, spec: &Spec) {
+    command.env_clear().envs(spec.environment.iter().map(|(name, word)| (name, word.as_os_str())));
+    command.current_dir(spec.directory.as_os_str()).stdin(Stdio::null()).process_group(0);
 }
 
 /// Watches an attempt until it is over, in a thread of its own, which then calls `over`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::attempt::{self, About, Live, Over, Process};
 use super::meters::Meters;
-use super::needs::Needs;
+use super::needs::{Destination, Needs};
 use super::output::{Files, folder};
 use super::process::{Identity, boot_id};
 use super::traces::{self, TraceFiles};
@@ -38,6 +38,10 @@ pub(super) struct Core {
     pub needs: BTreeMap<JobId, Needs>,
     /// Whether one of them was not looked at.
     pub has_new_room: bool,
+    /// Jobs for which another host is being asked, with the place that it is asked about.
+    pub asked: BTreeMap<JobId, Option<String>>,
+    /// Places on other hosts, by what jobs call them.
+    pub known: BTreeMap<Destination, String>,
     /// What could not be written, by job: written before anything begins.
     unsaved: BTreeMap<JobId, Change>,
     /// Nothing begins before this time, ms since 1970.
@@ -77,6 +81,8 @@ impl Core {
             live: BTreeMap::new(),
             needs: BTreeMap::new(),
             has_new_room: false,
+            asked: BTreeMap::new(),
+            known: BTreeMap::new(),
             unsaved: BTreeMap::new(),
             held_until_ms: 0,
             forgotten_ms: 0,

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod core;
+mod elsewhere;
 mod meters;
 mod needs;
 mod notify;
@@ -63,6 +64,13 @@ pub struct KeeperConfig {
     pub examine: Option<Examine>,
 }
 
+impl KeeperConfig {
+    /// A keeper that runs this program, with its state in this directory; with nothing chosen.
+    pub fn new(directory: PathBuf, program: PathBuf) -> KeeperConfig {
+        KeeperConfig { directory, program, boot: None, limit_of: None, idle: None, examine: None }
+    }
+}
+
 /// What fills in a job's destinations, sources and environment, or says why it cannot be one.
 pub type Examine = fn(&mut Spec) -> Result<(), SpecError>;
 
@@ -106,11 +114,15 @@ impl Keeper {
     pub fn run(&self) {
         let mut idle_since = Instant::now();
         let is_watched = room::watch(self).is_ok();
+        let asks = elsewhere::watch(self).is_ok();
         while !self.0.ends.load(Ordering::Acquire) {
             if !is_watched {
                 room::look(self);
             }
             let mut core = self.core();
+            if !asks {
+                core.ask_nobody(now());
+            }
             let next = core.work(self);
             // Each page that is open waits for changes.
             if !core.is_idle() || self.0.changes.receiver_count() > 0 {

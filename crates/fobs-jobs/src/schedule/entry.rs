@@ -63,10 +63,15 @@ pub(super) enum Stand {
 /// Where a job writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Writes {
-    /// On another host: nothing is known of its room but what an attempt is told.
-    Elsewhere,
+    /// Nobody says where: nothing is known of its room but what an attempt is told.
+    Unknown,
     /// On this host, in a place that was not measured yet.
     Unmeasured,
+    /// On another host, which was not asked yet.
+    Unasked,
+    /// On another host, which does not say how much room it has, as far as it was asked: asked again after
+    /// this time, ms since 1970.
+    Untold { until_ms: u64 },
     /// In this place.
     At(String),
 }
@@ -106,7 +111,11 @@ impl Entry {
             retries: spec.retries,
             stand,
             begin,
-            writes: if spec.room.is_some() { Writes::Unmeasured } else { Writes::Elsewhere },
+            writes: match (&spec.room, &spec.room_there) {
+                (Some(_), _) => Writes::Unmeasured,
+                (None, Some(_)) => Writes::Unasked,
+                (None, None) => Writes::Unknown,
+            },
             left_bytes: None,
         }
     }

@@ -7,6 +7,7 @@
 
 mod backoff;
 mod entry;
+mod inquiry;
 mod level;
 mod limits;
 mod reason;
@@ -19,11 +20,12 @@ use std::collections::BTreeMap;
 
 use crate::job::{Ending, JobId, Outlook, Phase, Spec};
 use backoff::pause_ms;
-use entry::{Entry, Stand, Writes};
+use entry::{Entry, Stand};
 use share::Shares;
 
 pub use backoff::{PAUSE_MS_MAX, PAUSE_MS_MIN};
 pub use entry::{Begin, Halt};
+pub use inquiry::{Inquiry, Told};
 pub use level::AGING_MS;
 pub use limits::{LIMIT_MAX, Limits};
 pub use reason::Reason;
@@ -125,22 +127,6 @@ impl Schedule {
         self.places.total()
     }
 
-    /// Takes a look at the disks that jobs write to.
-    pub fn set_room(&mut self, measured: Measured) {
-        let Measured { left, places, free } = measured;
-        for (id, left) in left {
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.left_bytes = Some(left);
-            }
-        }
-        for (id, place) in places {
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.writes = Writes::At(place);
-            }
-        }
-        self.rooms.measure(free);
-    }
-
     /// Takes a job, as new or as it stood when a keeper ended.
     pub fn add(&mut self, id: JobId, spec: &Spec, begin: Begin) {
         self.shares.join(&spec.label);
@@ -186,7 +172,7 @@ impl Schedule {
         let may = |(_, entry): &(&JobId, &Entry)| {
             entry.holds_back(now).is_none()
                 && self.places.full(entry, self.limits).is_none()
-                && room::lacking(entry, &unheld).is_none()
+                && room::lacking(entry, &unheld, now).is_none()
         };
         let jobs = self.entries.iter().filter(may);
         self.levels.next(jobs.map(|(id, entry)| (*id, entry, self.shares.of(entry.label()))), now)
@@ -197,7 +183,7 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return (After::Failed, Vec::new()) };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
-            self.rooms.spend(entry);
+            self.rooms.spend(entry, now);
             self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
         }
         let outlook = ending.outlook();
@@ -227,7 +213,7 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
-            self.rooms.spend(entry);
+            self.rooms.spend(entry, now);
             self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
         }
         if entry.halt() == Some(Halt::Paused) {
@@ -300,7 +286,7 @@ impl Schedule {
         if entry.is_running() {
             return None;
         }
-        let lacking = || room::lacking(entry, &self.rooms.unheld(self.entries.values()));
+        let lacking = || room::lacking(entry, &self.rooms.unheld(self.entries.values()), now);
         let held = entry.holds_back(now).or_else(|| self.places.full(entry, self.limits)).or_else(lacking);
         Some(held.unwrap_or(Reason::Turn))
     }
