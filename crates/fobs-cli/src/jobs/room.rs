@@ -1,15 +1,16 @@
-//! `fobs jobs room`: how much room there is where a job is to write on another host. A keeper asks it in the
-//! job's environment, before the job begins.
+//! `fobs jobs room` and `fobs jobs examine`: how much room there is where a job is to write, and what its
+//! words are about. A keeper asks in the job's environment, and as its user.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use fobs::options::{Location, Remote, TransferOptions};
 use fobs::{EntryKind, Error, ErrorKind, Result, Session};
+use fobs_jobs::Spec;
 use serde_json::json;
 
 use super::print_json;
-use super::submit::parse;
+use super::submit::{self, parse};
 use super::work::{Work, WorkKind};
 use crate::args::jobs::RoomArgs;
 
@@ -23,9 +24,10 @@ const DEPTH_MAX: u32 = 100;
 pub fn run(args: &RoomArgs) -> Result<()> {
     let words: Vec<OsString> = ["fobs".into()].into_iter().chain(args.words.iter().cloned()).collect();
     let work = Work::of(&parse(words)?)?;
-    let Location::Remote(remote) = &work.destination else {
-        let message = "the destination is on this host; fobs jobs room asks another one";
-        return Err(Error::new(ErrorKind::Usage, message));
+    let remote = match &work.destination {
+        Location::Remote(remote) => remote,
+        Location::Local(path) => return here(path),
+        Location::Stdio => return Err(Error::new(ErrorKind::Usage, "standard output has no room")),
     };
     if remote.path.starts_with(b"~") {
         let message =
@@ -44,6 +46,34 @@ pub fn run(args: &RoomArgs) -> Result<()> {
         _ => None,
     };
     print_json(&json!({"disk": room.disk, "free_bytes": room.free_bytes, "there_bytes": there}))
+}
+
+/// Prints it for this host, as its user may look at it.
+fn here(path: &Path) -> Result<()> {
+    let directory = std::env::current_dir();
+    let path = directory.map(|directory| directory.join(path)).unwrap_or_else(|_| path.to_owned());
+    let (disk, free_bytes) = fobs_jobs::room_at(&path).ok_or_else(|| {
+        let message = format!("cannot look at the room of {}", path.display());
+        Error::new(ErrorKind::Destination, message)
+    })?;
+    print_json(&json!({"disk": disk, "free_bytes": free_bytes}))
+}
+
+/// Prints what the words of a job are about, as `fobs submit` finds it.
+///
+/// # Errors
+/// Why they are no job.
+pub fn examine(words: &[OsString]) -> Result<()> {
+    let directory = std::env::current_dir();
+    let directory = directory.map_err(|error| {
+        Error::new(ErrorKind::NoSource, format!("the current directory cannot be found: {error}"))
+    })?;
+    let words = words.iter().map(|word| word.clone().into()).collect();
+    let mut spec = Spec::new(words, directory.into_os_string().into());
+    submit::examine(&mut spec).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+    // Whoever asks has it.
+    spec.environment.clear();
+    print_json(&serde_json::to_value(&spec).unwrap_or_default())
 }
 
 /// Bytes of what is at the destination under the names of the sources.

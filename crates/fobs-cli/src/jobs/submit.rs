@@ -7,6 +7,7 @@ use fobs::{Error, ErrorKind, Result};
 use fobs_jobs::{JobId, Spec, SpecError, Url, Word};
 use serde_json::json;
 
+use super::place::Choice;
 use super::work::Work;
 use super::{print, print_json, reach, ssh};
 use crate::args::Cli;
@@ -40,7 +41,7 @@ const PREFIXES: &[&str] = &["FOBS_", "LC_", "RSYNC_"];
 /// Hands a job in; returns the exit code.
 pub fn run(args: &SubmitArgs) -> u8 {
     let done = checked(args).and_then(|(spec, notes)| {
-        let client = reach::client()?;
+        let client = reach::client(Choice::of(args.system))?;
         let taken = reach::again(&client, |client| client.submit(&spec))?;
         notes.iter().for_each(|sentence| output::note(sentence));
         if args.json {

@@ -1,5 +1,7 @@
 //! The router without a carrier: what each request is answered.
 
+mod host;
+
 use std::time::Duration;
 
 use axum::body::Body;

@@ -111,7 +111,7 @@ impl Core {
         if now.ms.saturating_sub(self.forgotten_ms) >= FORGET_EVERY_MS {
             self.forgotten_ms = now.ms;
             // Not now is soon enough.
-            let _ = self.store.forget(Keep::usual(now.ms));
+            let _ = self.store.forget(Keep::usual(now.ms), None);
             self.prune();
         }
     }
@@ -198,7 +198,8 @@ impl Core {
         files.remove();
         let trace = TraceFiles::of(&self.config.directory, record.id, attempt.number);
         let trace = trace.as_ref().map(|files| files.record.as_path());
-        let started = attempt::start(&self.config.program, &record.spec, &attempt.mark, &files, trace);
+        let started =
+            attempt::start(&self.config.program, (&record.spec, record.owner), &attempt.mark, &files, trace);
         let child = match started {
             Ok(child) => child,
             Err(error) => return self.not_started(record, attempt, &error, now, keeper),
@@ -309,12 +310,13 @@ impl Core {
 
     /// A job as it is shown, without its attempts.
     pub(super) fn view(&self, record: Record, now: Moment) -> JobView {
-        let Record { id, spec, submitted_ms, standing } = record;
+        let Record { id, spec, submitted_ms, standing, owner } = record;
         let standing = self.standing(id).unwrap_or(standing);
         let reason = self.schedule.why(id, now);
         JobView {
             id,
             spec,
+            user: owner.map(|owner| owner.uid),
             submitted_ms,
             standing,
             why: reason.as_ref().map(Reason::to_string),
@@ -341,12 +343,18 @@ impl Core {
             _ => standing.phase.name(),
         };
         self.meters.ended(&record.spec.label, phase);
+        let record_owner = record.owner;
         // What could not be written yet counts, too.
         let view = JobView { standing: standing.clone(), ..self.view(record, now()) };
         let attempts = self.store.attempts(id).unwrap_or_default();
         let own = keeper.clone();
         let say = move |text| own.core().say(id, 0, text, now());
-        notify::run(JobView { attempts, ..view }, phase, say);
+        let by = notify::By {
+            own_program: self.config.program.clone(),
+            owner: record_owner,
+            boot: self.boot.clone(),
+        };
+        notify::run(JobView { attempts, ..view }, phase, by, say);
     }
 
     /// Writes a change, or keeps it until it can be written.

@@ -5,21 +5,17 @@
 //! holds up no job.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Seek};
-use std::process::{Command, Stdio};
+use std::io;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::Signal;
 use serde::Deserialize;
 
-use super::attempt;
 use super::core::Core;
+use super::launch::{self, Order};
 use super::needs::{Destination, Needs, Site};
-use super::process::Identity;
 use super::{Keeper, now};
-use crate::job::{JobId, Spec};
+use crate::job::{JobId, Owner, Spec};
 use crate::schedule::{Inquiry, Measured, Moment, Told};
 
 /// For how long a host's word is good, ms: another user of it may write meanwhile, so not longer than a large
@@ -34,10 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const AT_ONCE_MAX: usize = 4;
 /// How often it is looked whether a host is to be asked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How often it is looked whether one has answered.
-const SOON: Duration = Duration::from_millis(20);
-/// Most that is read of an answer, bytes.
-const ANSWER_BYTES_MAX: u64 = 4096;
 
 /// Most destinations whose places are kept: each is asked about anew when it is forgotten.
 const KNOWN_MAX: usize = 1000;
@@ -59,6 +51,7 @@ struct Answer {
 struct Question {
     id: JobId,
     spec: Spec,
+    owner: Option<Owner>,
     counted: Option<u64>,
     /// What jobs that write on other hosts had still to write before it was asked.
     before: Measured,
@@ -98,55 +91,23 @@ fn ask_apart(keeper: &Keeper, question: Question) {
 
 /// Asks the host of a job.
 fn ask(keeper: &Keeper, question: &Question) -> Result<Answer, String> {
-    let failed = |error: io::Error| format!("cannot ask: {error}");
     let (program, boot) = {
         let core = keeper.core();
         (core.config.program.clone(), core.boot.clone())
     };
-    let mut command = Command::new(program);
-    command.args(["jobs", "room", "--need", &question.counted.unwrap_or(0).to_string(), "--"]);
-    command.args(question.spec.words.iter().map(|word| word.as_os_str()));
-    attempt::surround(&mut command, &question.spec);
-    // Not pipes: what ssh leaves behind may keep them open.
-    let memory = || memfd_create("fobs-room", MemfdFlags::CLOEXEC).map(std::fs::File::from);
-    let (mut said, mut complaint) =
-        (memory().map_err(|e| failed(e.into()))?, memory().map_err(|e| failed(e.into()))?);
-    let shared = |file: &std::fs::File| file.try_clone().map(Stdio::from).map_err(failed);
-    command.stdout(shared(&said)?).stderr(shared(&complaint)?);
-    let mut child = command.spawn().map_err(failed)?;
-    let begin = Instant::now();
-    let identity = i32::try_from(child.id()).ok().and_then(|pid| Identity::of(pid, &boot));
-    // One that has ended is not reaped before its group is ended: so the number is still its own.
-    let is_late = loop {
-        match &identity {
-            Some(identity) if identity.runs(&boot) => {}
-            _ => break false,
-        }
-        if begin.elapsed() > PATIENCE || keeper.has_ended() {
-            break true;
-        }
-        thread::sleep(SOON);
+    let need = question.counted.unwrap_or(0).to_string();
+    let own = ["jobs", "room", "--need", &need, "--"].map(OsString::from);
+    let words = question.spec.words.iter().map(|word| word.as_os_str().to_owned());
+    let order = Order {
+        own_program: &program,
+        owner: question.owner,
+        spec: &question.spec,
+        words: [program.clone().into_os_string()].into_iter().chain(own).chain(words).collect(),
+        added: Vec::new(),
     };
-    if let Some(identity) = identity {
-        identity.signal(Signal::KILL);
-    }
-    let status = child.wait().map_err(failed)?;
-    if is_late {
-        return Err(format!("it has not answered within {} s", PATIENCE.as_secs()));
-    }
-    if !status.success() {
-        let text = read(&mut complaint);
-        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it ended without a word");
-        return Err(last.trim_start_matches("fobs: ").trim_start_matches("error: ").to_owned());
-    }
-    serde_json::from_str(read(&mut said).trim()).map_err(|error| format!("cannot read its answer: {error}"))
-}
-
-fn read(file: &mut std::fs::File) -> String {
-    let mut bytes = Vec::new();
-    // What cannot be read is an answer that says nothing.
-    let _ = file.rewind().and_then(|()| file.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).into_owned()
+    let command = order.command().map_err(|error| format!("cannot ask: {error}"))?;
+    let said = launch::ask(command, &boot, PATIENCE, || !keeper.has_ended())?;
+    serde_json::from_str(said.trim()).map_err(|error| format!("cannot read the answer: {error}"))
 }
 
 impl Core {
@@ -178,7 +139,7 @@ impl Core {
                 *site = Site::There { asked_ms: now.ms };
             }
             self.asked.insert(id, place);
-            questions.push(Question { id, spec: record.spec, counted, before });
+            questions.push(Question { id, spec: record.spec, owner: record.owner, counted, before });
         }
         questions
     }
@@ -189,13 +150,13 @@ impl Core {
             return false;
         }
         let Ok(record) = self.store.job(id) else { return false };
-        let Some(place) = self.known.get(&destination(&record.spec)) else { return false };
+        let Some(place) = self.known.get(&destination(&record.spec, record.owner)) else { return false };
         let left = self.needs.get(&id).and_then(Needs::left);
         self.schedule.takes_known(id, place, left, now)
     }
 
     fn answered(&mut self, question: Question, answer: Result<Answer, String>, now: Moment) {
-        let Question { id, spec, before, .. } = question;
+        let Question { id, spec, owner, before, .. } = question;
         self.asked.remove(&id);
         let Answer { disk, free_bytes, there_bytes } = match answer {
             Ok(answer) => answer,
@@ -209,7 +170,7 @@ impl Core {
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
-        self.known.insert(destination(&spec), place.clone());
+        self.known.insert(destination(&spec, owner), place.clone());
         let left_bytes = self.needs.get(&id).and_then(Needs::left);
         let until_ms = now.ms.saturating_add(GOOD_MS);
         self.schedule.told(Told { id, place, free_bytes, until_ms, left_bytes, before }, now);
@@ -230,6 +191,10 @@ impl Core {
     }
 }
 
-fn destination(spec: &Spec) -> Destination {
-    (spec.destinations.clone(), spec.room_there.as_ref().map(|there| there.as_os_str().to_owned()))
+fn destination(spec: &Spec, owner: Option<Owner>) -> Destination {
+    (
+        owner.map(|owner| owner.uid),
+        spec.destinations.clone(),
+        spec.room_there.as_ref().map(|there| there.as_os_str().to_owned()),
+    )
 }

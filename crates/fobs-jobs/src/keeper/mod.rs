@@ -7,6 +7,7 @@
 mod attempt;
 mod core;
 mod elsewhere;
+mod launch;
 mod meters;
 mod needs;
 mod notify;
@@ -22,6 +23,7 @@ mod shown;
 mod tests;
 mod tokens;
 mod traces;
+mod users;
 mod view;
 
 use std::path::PathBuf;
@@ -33,13 +35,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use jiff::Zoned;
 use tokio::sync::watch;
 
-use crate::job::{Spec, SpecError};
+use crate::job::{Owner, Spec, SpecError};
 use crate::schedule::Moment;
 use crate::store::{Store, StoreError};
 use core::Core;
 
+pub use launch::{LAUNCH_BYTES_MAX, Launch};
 pub use orders::{Change, OrderError};
 pub use reading::Figures;
+pub use room::room_at;
 pub use shown::{Overview, Shown, Tried};
 pub use tokens::TokenRefusal;
 pub use view::JobView;
@@ -60,6 +64,8 @@ pub struct KeeperConfig {
     pub limit_of: Option<fn(u32) -> Option<String>>,
     /// It ends when there was nothing to do for this time, and nobody watched; never if none.
     pub idle: Option<Duration>,
+    /// Whom it serves.
+    pub serves: Serves,
     /// Checks and fills in what a client did not that only hands in words: it knows the program's arguments.
     pub examine: Option<Examine>,
 }
@@ -67,8 +73,25 @@ pub struct KeeperConfig {
 impl KeeperConfig {
     /// A keeper that runs this program, with its state in this directory; with nothing chosen.
     pub fn new(directory: PathBuf, program: PathBuf) -> KeeperConfig {
-        KeeperConfig { directory, program, boot: None, limit_of: None, idle: None, examine: None }
+        KeeperConfig {
+            directory,
+            program,
+            boot: None,
+            limit_of: None,
+            idle: None,
+            serves: Serves::User,
+            examine: None,
+        }
     }
+}
+
+/// Whom a keeper serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// The user that it runs as.
+    User,
+    /// All users of its host: each job runs as its submitter.
+    Host,
 }
 
 /// What fills in a job's destinations, sources and environment, or says why it cannot be one.
@@ -76,7 +99,7 @@ pub type Examine = fn(&mut Spec) -> Result<(), SpecError>;
 
 /// A keeper.
 #[derive(Debug, Clone)]
-pub struct Keeper(Arc<Shared>);
+pub struct Keeper(Arc<Shared>, Option<Owner>);
 
 #[derive(Debug)]
 struct Shared {
@@ -104,10 +127,21 @@ impl Keeper {
             changes: watch::Sender::new(0),
             idle,
         };
-        let keeper = Keeper(Arc::new(shared));
+        let keeper = Keeper(Arc::new(shared), None);
         let mut said: Vec<String> = said.into_iter().collect();
         said.extend(keeper.core().recover(&keeper)?);
         Ok((keeper, said))
+    }
+
+    /// The same for a user of the host: it knows the jobs of that user alone, for root all.
+    #[must_use]
+    pub fn asked_by(&self, owner: Owner) -> Keeper {
+        Keeper(self.0.clone(), Some(owner))
+    }
+
+    /// Whom it serves.
+    pub fn serves(&self) -> Serves {
+        self.core().config.serves
     }
 
     /// Works until [`Keeper::end`], or until it was idle for as long as it was told.

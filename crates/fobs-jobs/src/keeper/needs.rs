@@ -14,8 +14,8 @@ pub(super) enum Site {
     There { asked_ms: u64 },
 }
 
-/// What stands for a place: the same words to the same host.
-pub(super) type Destination = (Vec<String>, Option<OsString>);
+/// What stands for a place: the same words of the same user to the same host.
+pub(super) type Destination = (Option<u32>, Vec<String>, Option<OsString>);
 
 /// A place and a number of bytes.
 #[derive(Debug)]

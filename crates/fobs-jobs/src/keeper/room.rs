@@ -50,21 +50,22 @@ pub(super) fn look(keeper: &Keeper) {
     for (id, path) in rooms {
         let found = known.entry(path).or_insert_with_key(|path| room_at(path));
         if let Some((place, free)) = found {
+            let place = format!("disk {place}");
             measured.places.insert(id, place.clone());
-            measured.free.insert(place.clone(), *free);
+            measured.free.insert(place, *free);
         }
     }
     keeper.core().schedule.set_room(measured);
     keeper.0.wake.notify_all();
 }
 
-/// The name of the file system at a path, or at the nearest directory above it that there is, and what this
+/// The number of the file system at a path, or at the nearest directory above it that there is, and what this
 /// user may write there, bytes.
-fn room_at(path: &Path) -> Option<(String, u64)> {
+pub fn room_at(path: &Path) -> Option<(String, u64)> {
     let there = path.ancestors().find(|path| fs::symlink_metadata(path).is_ok())?;
     let device = fs::metadata(there).ok()?.dev();
     let found = rustix::fs::statvfs(there).ok()?;
-    Some((format!("disk {device}"), found.f_bavail.saturating_mul(found.f_frsize)))
+    Some((device.to_string(), found.f_bavail.saturating_mul(found.f_frsize)))
 }
 
 impl Core {

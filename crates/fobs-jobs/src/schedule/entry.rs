@@ -80,6 +80,7 @@ pub(super) enum Writes {
 pub(super) struct Entry {
     priority: i8,
     label: String,
+    user: Option<u32>,
     pub(super) destinations: BTreeSet<String>,
     pub(super) sources: BTreeSet<String>,
     between: Option<Window>,
@@ -94,7 +95,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(spec: &Spec, begin: Begin) -> Entry {
+    pub(super) fn new(spec: &Spec, user: Option<u32>, begin: Begin) -> Entry {
         let stand = match begin.phase {
             Phase::Running => Stand::Running { since_ms: begin.since_ms, halt: None },
             Phase::Paused => Stand::Paused,
@@ -102,7 +103,9 @@ impl Entry {
         };
         Entry {
             priority: spec.priority,
-            label: spec.label.clone(),
+            // Two users may have the same label.
+            label: user.map_or(spec.label.clone(), |uid| format!("{uid} {}", spec.label)),
+            user,
             destinations: spec.destinations.iter().cloned().collect(),
             sources: spec.sources.iter().cloned().collect(),
             between: spec.between,
@@ -131,6 +134,15 @@ impl Entry {
 
     pub(super) fn label(&self) -> &str {
         &self.label
+    }
+
+    /// Its user, where there are several.
+    pub(super) fn user(&self) -> Option<u32> {
+        self.user
+    }
+
+    pub(super) fn user_key(&self) -> Option<String> {
+        self.user.map(|user| user.to_string())
     }
 
     pub(super) fn stand(&self) -> Stand {

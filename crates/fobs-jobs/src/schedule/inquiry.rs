@@ -1,7 +1,8 @@
 //! Which other hosts are asked for their room, and what follows from their answers.
 //!
 //! A host is asked before a job begins there that could begin otherwise, and for one that was adopted while
-//! it ran. What was said of a place is good for a while; meanwhile jobs begin and end there by what they hold.
+//! it ran. What was said of a place is good for a while; meanwhile jobs begin and end there by what they
+//! hold.
 
 use std::collections::BTreeMap;
 
