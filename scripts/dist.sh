@@ -104,6 +104,7 @@ root() {
     done
     mkdir -p "$root/usr/lib/systemd/user"
     sed 's|/usr/local/bin/fobs|/usr/bin/fobs|' packaging/systemd/fobs-jobs.service >"$root/usr/lib/systemd/user/fobs-jobs.service"
+    sed 's|/usr/local/bin/fobs|/usr/bin/fobs|' packaging/systemd/fobs-jobs-system.service >"$root/usr/lib/systemd/system/fobs-jobs.service"
     echo "$root"
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the adapters of bindings/python for Rucio, Parsl, Snakemake, Prefect and fpsync against the real
-# programs, in virtual environments of their own. Needs python3 of 3.11 or newer, pip and, for fpsync, Debian's fpart. The arguments
+# Tests the adapters of bindings/python for Rucio, Parsl, Snakemake, Prefect, Airflow and fpsync against the
+# real programs, in virtual environments of their own. Needs python3 of 3.11 or newer, pip and, for fpsync, Debian's fpart. The arguments
 # go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,4 +22,5 @@ tests_in() {
 command -v fpsync >/dev/null || echo "SKIPPED: the test of fpsync needs it (Debian: fpart)"
 tests_in "" tests_adapters "$@"
 tests_in -prefect tests_adapters/test_prefect.py "$@"
+tests_in -airflow tests_adapters/test_airflow.py "$@"
 tests_in -rucio tests_adapters/test_rucio_transfertool.py "$@"

@@ -35,8 +35,10 @@ rustPlatform.buildRustPackage {
       --zsh <($out/bin/fobs completions zsh) \
       --fish <($out/bin/fobs completions fish)
     install -Dm644 packaging/systemd/fobs.* -t $out/lib/systemd/system
+    install -Dm644 packaging/systemd/fobs-jobs-system.service $out/lib/systemd/system/fobs-jobs.service
     install -Dm644 packaging/systemd/fobs-jobs.service -t $out/lib/systemd/user
     substituteInPlace $out/lib/systemd/user/fobs-jobs.service --replace-fail /usr/local/bin/fobs $out/bin/fobs
+    substituteInPlace $out/lib/systemd/system/fobs-jobs.service --replace-fail /usr/local/bin/fobs $out/bin/fobs
     substituteInPlace $out/lib/systemd/system/fobs.service --replace-fail /usr/local/bin/fobs $out/bin/fobs
   '';
 

@@ -68,6 +68,14 @@ impl Client {
         matches!(self.target, Target::Socket(_))
     }
 
+    /// Its socket, where it is on this host.
+    pub fn socket(&self) -> Option<&Path> {
+        match &self.target {
+            Target::Socket(path) => Some(path),
+            Target::Url(..) => None,
+        }
+    }
+
     fn of(target: Target, token: Option<String>) -> io::Result<Client> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Client { target, token, runtime })

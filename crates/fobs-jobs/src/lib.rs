@@ -23,8 +23,11 @@ pub mod words;
 
 pub use client::{Client, ClientError};
 pub use dial::{Fingerprint, Trust, Url};
-pub use job::{Ending, JobId, Outlook, Phase, RatePoint, Spec, SpecError, Window, Word};
-pub use keeper::{Change, Examine, Figures, JobView, Keeper, KeeperConfig, OrderError, TokenRefusal};
+pub use job::{Ending, JobId, Outlook, Owner, Phase, RatePoint, Spec, SpecError, Window, Word};
+pub use keeper::{
+    Change, Examine, Figures, JobView, Keeper, KeeperConfig, LAUNCH_BYTES_MAX, Launch, OrderError, Serves,
+    TokenRefusal, room_at,
+};
 pub use schedule::{Action, After, Begin, Halt, Limits, Moment, Over, Reason, Schedule};
 pub use store::{Attempt, Keep, Line, Record, Standing, Store, StoreError, Submitted};
 pub use token::{Scope, Secret, Token};

@@ -109,7 +109,7 @@ pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
 pub use looked::Looked;
 pub use record::UNKNOWN_KIND;
-pub use run_as::run_as;
+pub use run_as::{Account, become_user, run_as};
 pub use scratch::scratch_file;
 #[cfg(any(test, feature = "testing"))]
 pub use seal::{open_chunk, seal};

@@ -32,6 +32,29 @@ pub fn stat(base: &Base, name: &[u8]) -> Result<Entry> {
     Ok(entry(path::split(trimmed(name)).1, &stat))
 }
 
+/// The room at `name`, or where it would be made: an entry whose size are the free bytes that this user may
+/// write there, and whose name is that of the file system on this host.
+pub fn room(base: &Base, name: &[u8]) -> Result<Entry> {
+    let refuse = |errno| refused("look for room at", name, errno);
+    let mut there = trimmed(name);
+    // Each time it is one component shorter, so this ends.
+    let file = loop {
+        match base.open(there, OFlags::PATH) {
+            Err(Errno::NOENT | Errno::NOTDIR) if !matches!(there, b"" | b"/") => {
+                let parent = path::split(there).0;
+                there = if parent.is_empty() && there.starts_with(b"/") { b"/" } else { trimmed(parent) };
+            }
+            opened => break opened.map_err(refuse)?,
+        }
+    };
+    let (stat, found) = (fs::fstat(&file).map_err(refuse)?, fs::fstatvfs(&file).map_err(refuse)?);
+    Ok(Entry {
+        kind: EntryKind::Other,
+        size: found.f_bavail.saturating_mul(found.f_frsize),
+        ..entry(stat.st_dev.to_string().as_bytes(), &stat)
+    })
+}
+
 /// What has the name, a link itself and what it leads to.
 pub fn stat_link(base: &Base, name: &[u8]) -> Result<Entry> {
     let refuse = |errno| refused("look at", name, errno);

@@ -1,6 +1,7 @@
 //! Another account's rights for this process from now on (`--copy-as`).
 
 use std::ffi::CString;
+use std::path::PathBuf;
 
 use nix::unistd::{Gid, Group, Uid, User, geteuid, initgroups, setgroups, setresgid, setresuid};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -62,6 +63,42 @@ pub fn run_as(RunAs { user, group }: &RunAs) -> Result<()> {
             format!("--copy-as: this process cannot see itself as '{user}': {errno}"),
         )
     })
+}
+
+/// An account of this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// Its home.
+    pub home: PathBuf,
+    /// Its shell.
+    pub shell: PathBuf,
+}
+
+/// Becomes a user for good, known by number, with the groups of that account; without an account with this
+/// group alone. Returns the account.
+///
+/// # Errors
+/// `Connect` where accounts cannot be looked up, `Usage` where this process may not become another one.
+pub fn become_user(uid: u32, gid: u32) -> Result<Option<Account>> {
+    let id = Uid::from_raw(uid);
+    let found = User::from_uid(id).map_err(|errno| {
+        let message = format!("cannot look up the account of user {uid}: {}", errno.desc());
+        Error::new(ErrorKind::Connect, message)
+    })?;
+    let own = found.as_ref().map_or(Gid::from_raw(gid), |found| found.gid);
+    let name = found.as_ref().and_then(|found| CString::new(found.name.as_str()).ok());
+    let groups = match &name {
+        Some(name) => initgroups(name, own),
+        None => setgroups(&[own]),
+    };
+    let became = groups.and_then(|()| setresgid(own, own, own)).and_then(|()| setresuid(id, id, id));
+    became.map_err(|errno| {
+        let message = format!("cannot become user {uid}: {}; only root can", errno.desc());
+        Error::new(ErrorKind::Usage, message)
+    })?;
+    Ok(found.map(|found| Account { name: found.name, home: found.dir, shell: found.shell }))
 }
 
 #[cfg(test)]

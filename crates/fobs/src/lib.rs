@@ -132,9 +132,11 @@ pub use fobs_model::public_key::PublicKey;
 pub use fobs_model::walls::Walls;
 pub use fobs_model::{cause, deltas, error, event, json, location, mode, options, route};
 pub use fobs_store::SourcesHere;
-pub use fobs_store::{NameCharsets, clean, expand_here, matches_component, pieces, run_as};
+pub use fobs_store::{
+    Account, NameCharsets, become_user, clean, expand_here, matches_component, pieces, run_as,
+};
 pub use fobs_sys::named;
-pub use object::{Call, HashedFile, Onto, Session, SessionBuilder};
+pub use object::{Call, FreeRoom, HashedFile, Onto, Session, SessionBuilder};
 pub use server::{StdioError, serve_stdio};
 #[cfg(feature = "tokio")]
 pub use stream::AsyncStream;

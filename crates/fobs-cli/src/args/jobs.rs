@@ -1,5 +1,6 @@
 //! Arguments of `fobs jobs`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +37,10 @@ pub struct JobsArgs {
     /// All jobs that are kept, not only the last ones
     #[arg(long)]
     pub all: bool,
+
+    /// The keeper of this host, which an operator runs for all users, and not one of this user
+    #[arg(long, conflicts_with = "url", global = true)]
+    pub system: bool,
 
     /// Ask the keeper at this address, which runs with --listen
     #[arg(long, value_name = "URL", value_parser = parse_keeper, requires = "token_file", global = true)]
@@ -86,8 +91,17 @@ pub enum JobsCommand {
     Token(TokenCommand),
     /// Show the jobs on a page for a browser of this host, with a form to hand one in, until Ctrl-C
     Page(PageArgs),
-    /// Keep the jobs of this user: run them, in the foreground
+    /// Keep the jobs of this user, or with --system those of all users: run them, in the foreground
     Serve(KeeperArgs),
+    /// Ask where a job is to write how much room there is
+    #[command(hide = true)]
+    Room(RoomArgs),
+    /// Say what a job's words are about
+    #[command(hide = true)]
+    Examine(WordsArgs),
+    /// Become a user and run a job, as standard input says
+    #[command(hide = true)]
+    Launch,
 }
 
 /// A job.
@@ -177,11 +191,31 @@ pub struct PageArgs {
     pub port: u16,
 }
 
+/// The words of a job.
+#[derive(Debug, Args)]
+pub struct WordsArgs {
+    /// cp or sync, with its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
+    pub words: Vec<OsString>,
+}
+
+/// A job that is to write somewhere.
+#[derive(Debug, Args)]
+pub struct RoomArgs {
+    /// What it needs, bytes
+    #[arg(long, value_name = "BYTES")]
+    pub need: u64,
+
+    /// cp or sync, with its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
+    pub words: Vec<OsString>,
+}
+
 /// How the keeper runs.
 #[derive(Debug, Args)]
 pub struct KeeperArgs {
     /// Serve its API over TLS, too, to clients with tokens
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "on_demand")]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["on_demand", "system"])]
     pub listen: Option<SocketAddr>,
 
     /// PEM file of a certificate with its chain [default: one is made once, and its fingerprint printed]

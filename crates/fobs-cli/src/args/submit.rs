@@ -81,6 +81,10 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "TEXT")]
     pub key: Option<String>,
 
+    /// To the keeper of this host, which an operator runs for all users, and not to one of this user
+    #[arg(long)]
+    pub system: bool,
+
     /// Print a JSON object
     #[arg(long)]
     pub json: bool,

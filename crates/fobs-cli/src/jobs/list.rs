@@ -79,6 +79,7 @@ mod tests {
         let spec = Spec::new(words.iter().map(|word| Word::from(*word)).collect(), "/".into());
         let standing = Standing { phase, ..Standing::of(Begin::new(&spec, 0)) };
         JobView {
+            user: None,
             id: JobId(id),
             spec,
             submitted_ms: 0,

@@ -1,14 +1,18 @@
 //! `fobs submit` and `fobs jobs`: the ends of a keeper's API for people and programs.
 
+mod launch;
 mod list;
 mod page;
+mod place;
 mod reach;
+mod room;
 mod serve;
 mod show;
 mod size;
 mod ssh;
 mod submit;
 mod token;
+mod work;
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -21,6 +25,7 @@ use crate::args::jobs::{CleanJobs, JobsArgs, JobsCommand, LimitsArgs, SomeJobs};
 use crate::exit;
 use crate::output;
 
+use place::Choice;
 pub use submit::run as submit;
 
 /// Version of the lines of `--json`.
@@ -43,13 +48,13 @@ pub fn run(args: &JobsArgs) -> u8 {
 
 /// The jobs that are not over, where a keeper runs: none is started for a look.
 pub fn open() -> Vec<JobView> {
-    let client = reach::socket().ok().and_then(|socket| Client::new(&socket).ok());
+    let client = place::socket(Choice::Usual).ok().and_then(|socket| Client::new(&socket).ok());
     client.and_then(|client| client.open_jobs().ok()).unwrap_or_default()
 }
 
 /// All jobs, likewise.
 pub fn known() -> Vec<JobView> {
-    let client = reach::socket().ok().and_then(|socket| Client::new(&socket).ok());
+    let client = place::socket(Choice::Usual).ok().and_then(|socket| Client::new(&socket).ok());
     client.and_then(|client| client.jobs().ok()).unwrap_or_default()
 }
 
@@ -58,24 +63,34 @@ pub fn known() -> Vec<JobView> {
 /// # Errors
 /// The keeper's.
 pub fn change_one(id: JobId, change: Change) -> Result<String> {
-    let client = reach::client()?;
+    let client = reach::client(Choice::Usual)?;
     let view = reach::again(&client, |client| client.change(id, change))?;
     Ok(format!("job {id}: {}", view.standing.phase.name()))
 }
 
 fn act(args: &JobsArgs) -> Result<u8> {
     if let Some(JobsCommand::Serve(keeper)) = &args.command {
-        return serve::run(keeper).map(|()| exit::SUCCESS);
+        return serve::run(keeper, Choice::of(args.system)).map(|()| exit::SUCCESS);
     }
     if let Some(JobsCommand::Token(command)) = &args.command {
         return token::run(command, args).map(|()| exit::SUCCESS);
     }
     if let Some(JobsCommand::Page(page)) = &args.command {
-        return page::run(page).map(|()| exit::SUCCESS);
+        return page::run(page, Choice::of(args.system)).map(|()| exit::SUCCESS);
+    }
+    if let Some(JobsCommand::Room(wanted)) = &args.command {
+        return room::run(wanted).map(|()| exit::SUCCESS);
+    }
+    match &args.command {
+        Some(JobsCommand::Examine(words)) => {
+            return room::examine(&words.words).map(|()| exit::SUCCESS);
+        }
+        Some(JobsCommand::Launch) => return launch::run().map(|()| exit::SUCCESS),
+        _ => {}
     }
     let client = match reach::far(args)? {
         Some(client) => client,
-        None => match reach::client_if_any()? {
+        None => match reach::client_if_any(Choice::of(args.system))? {
             Some(client) => client,
             None => return without_jobs(args),
         },
@@ -91,7 +106,15 @@ fn act(args: &JobsArgs) -> Result<u8> {
         Some(JobsCommand::Retry(some)) => change(&client, some, Change::Retry, args.json)?,
         Some(JobsCommand::Clean(clean)) => forget(&client, clean, args.json)?,
         Some(JobsCommand::Limits(limits)) => set_limits(&client, limits, args.json)?,
-        Some(JobsCommand::Serve(_) | JobsCommand::Token(_) | JobsCommand::Page(_)) => {}
+        // They need no keeper, or a way of their own.
+        Some(
+            JobsCommand::Serve(_)
+            | JobsCommand::Token(_)
+            | JobsCommand::Page(_)
+            | JobsCommand::Room(_)
+            | JobsCommand::Examine(_)
+            | JobsCommand::Launch,
+        ) => {}
     }
     Ok(exit::SUCCESS)
 }

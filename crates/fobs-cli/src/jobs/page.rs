@@ -3,6 +3,7 @@
 use fobs::{CancelToken, Error, ErrorKind, Result};
 use fobs_jobs::front::{Front, Host};
 
+use super::place::{self, Choice};
 use super::{print, reach};
 use crate::args::jobs::PageArgs;
 use crate::{output, signals};
@@ -12,7 +13,7 @@ struct Terminal;
 
 impl Host for Terminal {
     fn start(&self) -> std::result::Result<(), String> {
-        reach::client().map(|_| ()).map_err(|error| error.message)
+        reach::client(Choice::Usual).map(|_| ()).map_err(|error| error.message)
     }
 
     fn show(&self, address: &str) {
@@ -25,8 +26,14 @@ impl Host for Terminal {
 ///
 /// # Errors
 /// Where no keeper can be started, or the port is taken.
-pub fn run(args: &PageArgs) -> Result<()> {
-    reach::client()?;
+pub fn run(args: &PageArgs, choice: Choice) -> Result<()> {
+    let socket = place::socket(choice)?;
+    if socket == place::system_socket() {
+        let message =
+            "the keeper of this host has no page: fobs jobs lists your jobs, and fobs top shows them";
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    reach::client(choice)?;
     let cancel = CancelToken::new();
     signals::install(&cancel)?;
     let failed = |error: std::io::Error| {
@@ -37,6 +44,6 @@ pub fn run(args: &PageArgs) -> Result<()> {
         "open this address in a browser of this host; it is good once, and the next one is printed then. Ctrl-C ends \
          the page, and no job",
     );
-    let front = Front::open(args.port, &reach::socket()?, Terminal).map_err(failed)?;
+    let front = Front::open(args.port, &socket, Terminal).map_err(failed)?;
     front.run(|| cancel.is_cancelled()).map_err(failed)
 }

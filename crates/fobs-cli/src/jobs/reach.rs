@@ -1,7 +1,7 @@
 //! Finding the keeper of this user, and starting one where none answers.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use fobs::{Error, ErrorKind, Result};
 use fobs_jobs::{Client, ClientError, Store, Trust};
 
+use super::place::{self, Choice};
 use crate::args::jobs::JobsArgs;
-use crate::{live, output};
+use crate::output;
 
-/// The socket's name. Not that of a copy, which `fobs top` would ask.
-const SOCKET: &str = "jobs.socket";
 /// How long a keeper may take to begin: it looks through its state first.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(20);
 /// Time between two looks whether it answers.
@@ -25,35 +24,13 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 /// The unit of systemd's user manager.
 const UNIT: &str = "fobs-jobs.service";
 
-/// Where the state of jobs is.
-///
-/// # Errors
-/// `Destination` where the user has no home.
-pub fn directory() -> Result<PathBuf> {
-    fobs::state_directory().map(|state| state.join("jobs")).ok_or_else(|| {
-        let message =
-            "there is no place for jobs: neither XDG_STATE_HOME nor a home directory is known; set one";
-        Error::new(ErrorKind::Destination, message)
-    })
-}
-
-/// Where its keeper listens.
-///
-/// # Errors
-/// As [`directory`].
-pub fn socket() -> Result<PathBuf> {
-    match live::private_directory() {
-        Some(private) => Ok(private.join(SOCKET)),
-        None => Ok(directory()?.join(SOCKET)),
-    }
-}
-
-/// The keeper, started if need be.
+/// The keeper that is meant, started if need be and if it is this user's.
 ///
 /// # Errors
 /// Where none can be started.
-pub fn client() -> Result<Client> {
-    let client = Client::new(&socket()?).map_err(|error| Error::internal(format!("cannot ask: {error}")))?;
+pub fn client(choice: Choice) -> Result<Client> {
+    let client = Client::new(&place::socket(choice)?);
+    let client = client.map_err(|error| Error::internal(format!("cannot ask: {error}")))?;
     match client.about() {
         Err(ClientError::NotThere(_)) => start(&client)?,
         other => {
@@ -63,13 +40,20 @@ pub fn client() -> Result<Client> {
     Ok(client)
 }
 
-/// The keeper, where there may be jobs: one that runs may keep them elsewhere than this shell would.
+/// The keeper that is meant, where there may be jobs: one that runs may keep them elsewhere than this shell
+/// would.
 ///
 /// # Errors
 /// As [`client`].
-pub fn client_if_any() -> Result<Option<Client>> {
-    let running = Client::new(&socket()?).ok().filter(|client| client.about().is_ok());
-    if running.is_some() || Store::exists(&directory()?) { client().map(Some) } else { Ok(None) }
+pub fn client_if_any(choice: Choice) -> Result<Option<Client>> {
+    let socket = place::socket(choice)?;
+    let is_system = socket == place::system_socket();
+    let running = Client::new(&socket).ok().filter(|client| client.about().is_ok());
+    if running.is_some() || is_system || Store::exists(&place::directory()?) {
+        client(choice).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 /// The keeper of another host, where one is named.
@@ -143,6 +127,18 @@ pub fn again<T>(client: &Client, ask: impl Fn(&Client) -> std::result::Result<T,
 
 /// Starts a keeper: systemd's where its unit is there, else one of our own in the background.
 fn start(client: &Client) -> Result<()> {
+    let system = place::system_socket();
+    if client.socket() == Some(&system) {
+        // Its operator may be starting it again.
+        return answers(client, &mut || None).map_err(|_| {
+            let message = format!(
+                "the keeper of this host does not answer at {}: its operator starts it (systemctl start {UNIT}), or \
+                 fobs jobs serve one of your own",
+                system.display()
+            );
+            Error::new(ErrorKind::Connect, message)
+        });
+    }
     if start_unit() && answers(client, &mut || None).is_ok() {
         return Ok(());
     }

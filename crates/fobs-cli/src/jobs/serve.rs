@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use fobs::{CancelToken, Error, ErrorKind, Result};
 use fobs_jobs::api::{CertificateFiles, Network};
-use fobs_jobs::{Keeper, KeeperConfig, StoreError, api};
+use fobs_jobs::{Keeper, KeeperConfig, Serves, StoreError, api};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
-use super::{reach, submit};
+use super::place::{self, Choice};
+use super::submit;
 use crate::args::jobs::KeeperArgs;
 use crate::{live, output, signals};
 
@@ -23,25 +24,36 @@ const BOOT_VARIABLE: &str = "FOBS_TEST_BOOT_ID";
 ///
 /// # Errors
 /// Where the state cannot be used, or another keeper has it.
-pub fn run(args: &KeeperArgs) -> Result<()> {
+pub fn run(args: &KeeperArgs, choice: Choice) -> Result<()> {
     if args.on_demand {
         // One that leads a session by now is apart from its terminal.
         let _ = setsid();
     }
-    let directory = reach::directory()?;
+    let (directory, socket) = match choice {
+        Choice::Usual => (place::directory()?, None),
+        Choice::System => place::of_system().map(|(state, socket)| (state, Some(socket)))?,
+    };
     let program = std::env::current_exe();
     let program = program.map_err(|error| Error::internal(format!("cannot find this program: {error}")))?;
     let boot = if cfg!(debug_assertions) { std::env::var(BOOT_VARIABLE).ok() } else { None };
     let idle = args.on_demand.then_some(IDLE);
     let state = directory.clone();
     let examine = Some(submit::examine as fobs_jobs::Examine);
-    let config = KeeperConfig { directory, program, boot, limit_of: Some(limit_of), idle, examine };
+    let usual = KeeperConfig { boot, idle, ..KeeperConfig::new(directory, program) };
+    let config = match choice {
+        Choice::Usual => KeeperConfig { limit_of: Some(limit_of), examine, ..usual },
+        // What is a user's is looked at with that user's rights.
+        Choice::System => KeeperConfig { serves: Serves::Host, ..usual },
+    };
     let (keeper, said) = Keeper::open(config).map_err(refused)?;
     said.iter().for_each(|sentence| output::note(sentence));
     // Each attempt has three descriptors; if it fails, an attempt that has none is tried again.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let socket = reach::socket()?;
+    let socket = match socket {
+        Some(socket) => socket,
+        None => place::own_socket()?,
+    };
     let _listening = api::serve(keeper.clone(), &socket).map_err(|error| {
         let message = format!("cannot listen at {}: {error}", socket.display());
         Error::new(ErrorKind::Socket, message)

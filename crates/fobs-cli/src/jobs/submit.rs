@@ -1,21 +1,20 @@
 //! `fobs submit`: a command line is checked, and handed to the keeper.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use fobs::options::{Carrier, Location, Remote, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
 use fobs_jobs::{JobId, Spec, SpecError, Url, Word};
 use serde_json::json;
 
-use super::{print, print_json, reach, size, ssh};
+use super::place::Choice;
+use super::work::Work;
+use super::{print, print_json, reach, ssh};
+use crate::args::Cli;
 use crate::args::submit::SubmitArgs;
-use crate::args::{self, Cli};
 use crate::config::{self, Refusal};
 use crate::times::ms;
-use crate::{exit, location, output, resolve, usage};
+use crate::{exit, output, usage};
 
 /// Variables of the submitter's environment that a job keeps, beside those that begin with [`PREFIXES`].
 const VARIABLES: &[&str] = &[
@@ -38,13 +37,11 @@ const VARIABLES: &[&str] = &[
 ];
 /// Beginnings of further ones.
 const PREFIXES: &[&str] = &["FOBS_", "LC_", "RSYNC_"];
-/// The name of this host among destinations.
-const HERE: &str = "this host";
 
 /// Hands a job in; returns the exit code.
 pub fn run(args: &SubmitArgs) -> u8 {
     let done = checked(args).and_then(|(spec, notes)| {
-        let client = reach::client()?;
+        let client = reach::client(Choice::of(args.system))?;
         let taken = reach::again(&client, |client| client.submit(&spec))?;
         notes.iter().for_each(|sentence| output::note(sentence));
         if args.json {
@@ -80,6 +77,7 @@ fn checked(args: &SubmitArgs) -> Result<(Spec, Vec<String>)> {
         umask: own_umask(),
         // Absolute, for a keeper that runs elsewhere.
         room: work.room(&directory).map(|path| path.into_os_string().into()),
+        room_there: work.room_there().map(Word::from),
         bytes: if args.every.is_none() { work.bytes(&directory) } else { None },
         destinations: work.destinations(),
         sources: work.sources(&directory),
@@ -111,6 +109,7 @@ pub fn examine(spec: &mut Spec) -> std::result::Result<(), SpecError> {
     let directory = PathBuf::from(spec.directory.as_os_str());
     spec.destinations = work.destinations();
     spec.room = work.room(&directory).map(|path| path.into_os_string().into());
+    spec.room_there = work.room_there().map(Word::from);
     spec.bytes = if spec.every_ms.is_none() { work.bytes(&directory) } else { None };
     if spec.sources.is_empty() {
         spec.sources = work.sources(&directory);
@@ -121,134 +120,11 @@ pub fn examine(spec: &mut Spec) -> std::result::Result<(), SpecError> {
     Ok(())
 }
 
-fn parse(words: Vec<OsString>) -> Result<Cli> {
+pub fn parse(words: Vec<OsString>) -> Result<Cli> {
     config::parse_words(words).map_err(|refusal| match refusal {
         Refusal::Parser(error) => Error::new(ErrorKind::Usage, usage::sentence(&error)),
         Refusal::Configuration(error) => error,
     })
-}
-
-/// What the words of a job are about.
-struct Work {
-    sources: Vec<Location>,
-    destination: Location,
-    options: TransferOptions,
-    kind: WorkKind,
-}
-
-/// What it does with what is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WorkKind {
-    /// Writes all of its sources.
-    Copy,
-    /// Writes what differs, which nobody knows before.
-    Sync,
-}
-
-impl Work {
-    fn of(cli: &Cli) -> Result<Work> {
-        let usage = |why: &str| Error::new(ErrorKind::Usage, why.to_owned());
-        let (paths, options, kind) = match &cli.command {
-            args::Command::Cp(copy) => (&copy.paths, resolve::copy(copy)?.options, WorkKind::Copy),
-            args::Command::Sync(sync) => (&sync.paths, resolve::transfer(&sync.chosen)?, WorkKind::Sync),
-            _ => {
-                return Err(usage(
-                    "a job is a cp or a sync, which go on where they stopped: fobs submit cp SRC DST",
-                ));
-            }
-        };
-        let [sources @ .., destination] = paths.as_slice() else {
-            return Err(usage("a job needs a source and a destination"));
-        };
-        let sources = sources.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
-        let destination = location::parse(destination)?;
-        if sources.is_empty() {
-            return Err(usage("a job needs a source and a destination"));
-        }
-        if sources.iter().chain([&destination]).any(|location| *location == Location::Stdio) {
-            return Err(usage("a job has no standard input and output: name files in place of '-'"));
-        }
-        let reads_stdin = args_of(cli).iter().any(|word| reads_stdin(word));
-        if reads_stdin {
-            return Err(usage("a job has no standard input: name a file in place of '-'"));
-        }
-        Ok(Work { sources, destination, options, kind })
-    }
-
-    fn remotes(&self) -> impl Iterator<Item = &Remote> {
-        self.sources.iter().chain([&self.destination]).filter_map(|location| match location {
-            Location::Remote(remote) => Some(remote),
-            Location::Local(_) | Location::Stdio => None,
-        })
-    }
-
-    fn over_ssh(&self) -> Vec<Remote> {
-        let mut hosts = BTreeSet::new();
-        let over_ssh = self.remotes().filter(|remote| remote.carrier == Carrier::Ssh);
-        over_ssh.filter(|remote| hosts.insert((remote.host.clone(), remote.port))).cloned().collect()
-    }
-
-    /// Where it writes, of this host.
-    fn room(&self, directory: &Path) -> Option<PathBuf> {
-        match &self.destination {
-            Location::Local(path) => Some(directory.join(path)),
-            Location::Remote(_) | Location::Stdio => None,
-        }
-    }
-
-    /// How much it writes there: what is there by its names is thought to be the same, and takes no room.
-    fn bytes(&self, directory: &Path) -> Option<u64> {
-        let room = self.room(directory).filter(|_| self.kind == WorkKind::Copy)?;
-        let local = |source: &Location| match source {
-            Location::Local(path) => Some(directory.join(path)),
-            Location::Remote(_) | Location::Stdio => None,
-        };
-        let sources = self.sources.iter().map(local).collect::<Option<Vec<PathBuf>>>()?;
-        let there = |source: &PathBuf| match source.file_name() {
-            Some(name) if room.is_dir() => room.join(name),
-            _ => room.clone(),
-        };
-        let there: Vec<PathBuf> = sources.iter().map(there).filter(|path| path.exists()).collect();
-        Some(size::of(&sources)?.saturating_sub(size::of(&there)?))
-    }
-
-    fn destinations(&self) -> Vec<String> {
-        match &self.destination {
-            Location::Remote(remote) => vec![remote.host.clone()],
-            Location::Local(_) | Location::Stdio => vec![HERE.to_owned()],
-        }
-    }
-
-    /// Hosts, or disks of this one.
-    fn sources(&self, directory: &Path) -> Vec<String> {
-        let name = |source: &Location| match source {
-            Location::Remote(remote) => Some(remote.host.clone()),
-            // What is not there yet may be when the job begins: it has no disk then.
-            Location::Local(path) => {
-                std::fs::metadata(directory.join(path)).ok().map(|found| format!("disk {}", found.dev()))
-            }
-            Location::Stdio => None,
-        };
-        let names: BTreeSet<String> = self.sources.iter().filter_map(name).collect();
-        names.into_iter().collect()
-    }
-}
-
-/// The options of the command as they were typed.
-fn args_of(cli: &Cli) -> Vec<String> {
-    let line = match &cli.command {
-        args::Command::Cp(copy) => &**copy as &crate::flags::Line,
-        args::Command::Sync(sync) => sync,
-        _ => return Vec::new(),
-    };
-    line.far_words().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
-}
-
-/// Whether an option reads standard input, as `--files-from=-` does.
-fn reads_stdin(word: &str) -> bool {
-    word.strip_prefix("--")
-        .and_then(|word| word.split_once('='))
-        .is_some_and(|(name, value)| value == "-" && (name.ends_with("-from") || name == "password-file"))
 }
 
 fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, Word)> {
@@ -321,14 +197,5 @@ mod tests {
         }
         assert_eq!(notify(Some("https://host/x")), Ok(vec!["https://host/x".into()]));
         assert_eq!(notify(None), Ok(vec![]));
-    }
-
-    #[test]
-    fn what_reads_standard_input_is_known() {
-        for (word, reads) in
-            [("--files-from=-", true), ("--exclude-from=-", true), ("--exclude=-", false), ("-r", false)]
-        {
-            assert_eq!(reads_stdin(word), reads, "{word}");
-        }
     }
 }

@@ -7,6 +7,7 @@ use fobs_jobs::api::WantedToken;
 use fobs_jobs::{Scope, Token};
 use serde_json::json;
 
+use super::place::Choice;
 use super::{print, print_json, reach};
 use crate::args::jobs::{JobsArgs, NewToken, TokenCommand};
 use crate::output::{self, printable};
@@ -25,7 +26,7 @@ pub fn run(command: &TokenCommand, args: &JobsArgs) -> Result<()> {
         TokenCommand::Create(new) => create(new, args.json),
         TokenCommand::List => list(args.json),
         TokenCommand::Revoke(one) => {
-            let token = reach::asked(reach::client()?.revoke_token(one.id))?;
+            let token = reach::asked(reach::client(Choice::Usual)?.revoke_token(one.id))?;
             if args.json { print_json(&serde_json::to_value(&token).unwrap_or_default()) } else { Ok(()) }
         }
     }
@@ -34,7 +35,7 @@ pub fn run(command: &TokenCommand, args: &JobsArgs) -> Result<()> {
 fn create(new: &NewToken, json: bool) -> Result<()> {
     let expires_s = new.expires.max(Duration::from_secs(1)).as_secs();
     let wanted = WantedToken { name: new.name.clone(), scopes: new.scope.clone(), expires_s };
-    let made = reach::asked(reach::client()?.create_token(&wanted))?;
+    let made = reach::asked(reach::client(Choice::Usual)?.create_token(&wanted))?;
     if json {
         return print_json(&json!({"token": made.token, "secret": made.secret}));
     }
@@ -48,7 +49,7 @@ fn create(new: &NewToken, json: bool) -> Result<()> {
 }
 
 fn list(json: bool) -> Result<()> {
-    let Some(client) = reach::client_if_any()? else { return Ok(()) };
+    let Some(client) = reach::client_if_any(Choice::Usual)? else { return Ok(()) };
     for token in reach::asked(client.tokens())? {
         if json {
             print_json(&serde_json::to_value(&token).unwrap_or_default())?;

@@ -428,7 +428,17 @@ mod tests {
         });
         let reason = (phase == Phase::Waiting).then_some(Reason::Total { running: 4 });
         let why = reason.as_ref().map(Reason::to_string);
-        JobView { id: JobId(id), spec, submitted_ms: 0, standing, reason, why, figures, attempts: vec![] }
+        JobView {
+            id: JobId(id),
+            user: None,
+            spec,
+            submitted_ms: 0,
+            standing,
+            reason,
+            why,
+            figures,
+            attempts: vec![],
+        }
     }
 
     #[test]

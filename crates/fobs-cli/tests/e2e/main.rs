@@ -37,6 +37,8 @@ mod interrupts;
 mod jobs;
 mod jobs_page;
 mod jobs_paths;
+mod jobs_rooms;
+mod jobs_system;
 mod jobs_when;
 mod keys;
 mod lanes;

@@ -25,14 +25,14 @@ fn inode(path: &Path) -> u64 {
 }
 
 /// The two servers that confine their clients, over the same directory.
-enum Server {
+pub enum Server {
     Daemon(Box<Daemon>),
     Restricted(Sshd),
 }
 
 impl Server {
     /// A daemon whose one key has these rights.
-    fn daemon(case: &Case, root: &Path, rights: &str) -> Server {
+    pub fn daemon(case: &Case, root: &Path, rights: &str) -> Server {
         let (client, server) = (Key::generate(case, "client-key"), Key::generate(case, "server-key"));
         let keys = [(rights, &client)];
         let spec = Spec { root: root.to_owned(), ..Spec::new(case, &keys, &server) };
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// A login whose one key runs `fobs server --restrict`.
-    fn restricted(case: &Case, root: &Path) -> Server {
+    pub fn restricted(case: &Case, root: &Path) -> Server {
         let sshd = Sshd::start(case);
         let public = fs::read_to_string(case.path("ssh/user_key.pub")).expect("the key of the case");
         let (fobs, root) = (fobs_path().display(), root.display());
@@ -58,7 +58,15 @@ impl Server {
         command
     }
 
-    fn location(&self, path: &str) -> String {
+    /// A copy that no user has an option for.
+    pub fn cp(&self, case: &Case) -> Command {
+        match self {
+            Server::Daemon(daemon) => daemon.cp(case),
+            Server::Restricted(sshd) => sshd.plain_cp(case),
+        }
+    }
+
+    pub fn location(&self, path: &str) -> String {
         match self {
             Server::Daemon(daemon) => daemon.url(path),
             Server::Restricted(_) => format!("{HOST}:{path}"),

@@ -20,7 +20,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
-use crate::keeper::{Keeper, OrderError};
+use crate::keeper::{Keeper, OrderError, Serves};
 use crate::token::Scope;
 use access::{Access, admit};
 pub(crate) use problem::Problem;
@@ -70,7 +70,9 @@ fn verbs() -> Vec<Verb> {
 
 /// All verbs of the API, over a keeper.
 pub fn router(keeper: Keeper) -> Router {
-    let verbs = verbs().into_iter().chain(page::verbs());
+    // The page hands in as its keeper: only where that is the user.
+    let page = if keeper.serves() == Serves::User { page::verbs() } else { Vec::new() };
+    let verbs = verbs().into_iter().chain(page);
     let router = verbs.fold(Router::new(), |router, verb| {
         // On each verb: one without an access cannot be written.
         let admits = from_fn_with_state((keeper.clone(), verb.access), admit);

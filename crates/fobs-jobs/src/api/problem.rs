@@ -48,6 +48,7 @@ impl From<OrderError> for Problem {
             OrderError::Store(StoreError::NoJob(_) | StoreError::NoToken(_)) => StatusCode::NOT_FOUND,
             OrderError::Store(StoreError::Queue(_) | StoreError::Tokens(_)) => StatusCode::TOO_MANY_REQUESTS,
             OrderError::Store(StoreError::Full(_)) => StatusCode::INSUFFICIENT_STORAGE,
+            OrderError::Denied | OrderError::NotOfHost => StatusCode::FORBIDDEN,
             OrderError::Ending => StatusCode::SERVICE_UNAVAILABLE,
             OrderError::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -1,5 +1,7 @@
 //! The router without a carrier: what each request is answered.
 
+mod host;
+
 use std::time::Duration;
 
 use axum::body::Body;
@@ -33,14 +35,7 @@ impl Served {
     /// A keeper that runs nothing.
     fn new() -> Served {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = KeeperConfig {
-            limit_of: None,
-            directory: directory.path().join("state"),
-            program: "/bin/false".into(),
-            boot: None,
-            idle: None,
-            examine: None,
-        };
+        let config = KeeperConfig::new(directory.path().join("state"), "/bin/false".into());
         let (keeper, _) = Keeper::open(config).expect("a state");
         Served { router: router(keeper.clone()), keeper, directory }
     }

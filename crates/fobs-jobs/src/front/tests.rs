@@ -52,12 +52,8 @@ fn code(answer: &str) -> &str {
 fn a_printed_secret_is_good_once_and_a_page_keeps_its_own() {
     let home = tempfile::tempdir().expect("a directory");
     let config = KeeperConfig {
-        directory: home.path().join("state"),
-        program: "/bin/false".into(),
         boot: Some("a".to_owned()),
-        limit_of: None,
-        examine: None,
-        idle: None,
+        ..KeeperConfig::new(home.path().join("state"), "/bin/false".into())
     };
     let (keeper, _) = Keeper::open(config).expect("a state");
     let socket = home.path().join("socket");

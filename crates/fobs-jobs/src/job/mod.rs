@@ -1,6 +1,7 @@
 //! What a job is: its command, its wishes, its phases, and how an attempt ended.
 
 mod ending;
+mod owner;
 mod rate;
 mod spec;
 mod window;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use ending::{Ending, Outlook, RoomThere};
+pub use owner::Owner;
 pub use rate::RatePoint;
 pub(crate) use spec::is_command;
 pub use spec::{NAME_BYTES_MAX, PRIORITY_MAX, PRIORITY_MIN, RETRIES_MAX, Spec, SpecError};

@@ -65,6 +65,10 @@ pub struct Spec {
     /// The directory of this host below which it writes; none where it writes on another host.
     #[serde(default)]
     pub room: Option<Word>,
+    /// The destination on another host, as it was typed: that host is asked for its room. None where it
+    /// writes on this one.
+    #[serde(default)]
+    pub room_there: Option<Word>,
     /// Bytes that it is to write, where that is known.
     #[serde(default)]
     pub bytes: Option<u64>,
@@ -122,6 +126,7 @@ impl Spec {
             destinations: Vec::new(),
             sources: Vec::new(),
             room: None,
+            room_there: None,
             bytes: None,
             after: Vec::new(),
             at_ms: None,
@@ -155,7 +160,14 @@ impl Spec {
         if !is_command(&command) {
             return refuse(format!("{command:?} is no command of a job: submit cp or sync"));
         }
-        let all = || self.words.iter().chain(&self.notify).chain(&self.room).chain([&self.directory]);
+        let all = || {
+            self.words
+                .iter()
+                .chain(&self.notify)
+                .chain(&self.room)
+                .chain(&self.room_there)
+                .chain([&self.directory])
+        };
         let variables = || self.environment.iter().map(|(_, word)| word);
         let bytes: usize = all().chain(variables()).map(|word| word.bytes() + 1).sum();
         if bytes > WORDS_BYTES_MAX {

@@ -1,9 +1,10 @@
 //! One attempt: a process group that runs the job's command, and the thread that watches it.
 
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,10 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::Mode;
 use rustix::process::{Signal, umask};
 
+use super::launch::Order;
 use super::output::{Files, Tail};
 use super::process::{Identity, MARK, wait};
 use super::reading::{Figures, Reading};
-use crate::job::{Ending, RatePoint, Spec};
+use crate::job::{Ending, Owner, RatePoint, Spec};
 
 /// The variable that names the file into which an attempt writes what it has measured, if it can: no job
 /// fails for its record, as it would with `--trace`.
@@ -124,21 +126,21 @@ pub(super) enum Process {
 /// Where the program cannot be started, or its directory is not there.
 pub(super) fn start(
     program: &Path,
-    spec: &Spec,
+    (spec, owner): (&Spec, Option<Owner>),
     mark: &str,
     files: &Files,
     trace: Option<&Path>,
 ) -> io::Result<Child> {
     let (out, err) = files.create()?;
-    let mut command = Command::new(program);
-    let mut words = spec.words.iter();
-    command.args(words.next().map(|word| word.as_os_str())).arg("--json");
-    command.args(words.map(|word| word.as_os_str()));
-    command.env_clear().env(MARK, mark);
-    command.envs(spec.environment.iter().map(|(name, word)| (name, word.as_os_str())));
-    command.envs(trace.map(|trace| (TRACE, trace)));
-    command.current_dir(spec.directory.as_os_str());
-    command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    let mut words: Vec<OsString> = vec![program.into()];
+    words.extend(spec.words.iter().map(|word| word.as_os_str().to_owned()));
+    words.insert(2.min(words.len()), "--json".into());
+    let mut added = vec![(MARK.to_owned(), mark.into())];
+    // Another user cannot write into the keeper's directory.
+    added.extend(trace.filter(|_| owner.is_none()).map(|trace| (TRACE.to_owned(), trace.into())));
+    let order = Order { own_program: program, owner, spec, words, added };
+    let mut command = order.command()?;
+    command.stdout(out).stderr(err);
     // The umask is the process's: nothing else makes files at this moment but with a mode of its own.
     umask(Mode::from_raw_mode(spec.umask));
     let child = command.spawn();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::attempt::{self, About, Live, Over, Process};
 use super::meters::Meters;
-use super::needs::Needs;
+use super::needs::{Destination, Needs};
 use super::output::{Files, folder};
 use super::process::{Identity, boot_id};
 use super::traces::{self, TraceFiles};
@@ -38,6 +38,10 @@ pub(super) struct Core {
     pub needs: BTreeMap<JobId, Needs>,
     /// Whether one of them was not looked at.
     pub has_new_room: bool,
+    /// Jobs for which another host is being asked, with the place that it is asked about.
+    pub asked: BTreeMap<JobId, Option<String>>,
+    /// Places on other hosts, by what jobs call them.
+    pub known: BTreeMap<Destination, String>,
     /// What could not be written, by job: written before anything begins.
     unsaved: BTreeMap<JobId, Change>,
     /// Nothing begins before this time, ms since 1970.
@@ -77,6 +81,8 @@ impl Core {
             live: BTreeMap::new(),
             needs: BTreeMap::new(),
             has_new_room: false,
+            asked: BTreeMap::new(),
+            known: BTreeMap::new(),
             unsaved: BTreeMap::new(),
             held_until_ms: 0,
             forgotten_ms: 0,
@@ -105,7 +111,7 @@ impl Core {
         if now.ms.saturating_sub(self.forgotten_ms) >= FORGET_EVERY_MS {
             self.forgotten_ms = now.ms;
             // Not now is soon enough.
-            let _ = self.store.forget(Keep::usual(now.ms));
+            let _ = self.store.forget(Keep::usual(now.ms), None);
             self.prune();
         }
     }
@@ -192,7 +198,8 @@ impl Core {
         files.remove();
         let trace = TraceFiles::of(&self.config.directory, record.id, attempt.number);
         let trace = trace.as_ref().map(|files| files.record.as_path());
-        let started = attempt::start(&self.config.program, &record.spec, &attempt.mark, &files, trace);
+        let started =
+            attempt::start(&self.config.program, (&record.spec, record.owner), &attempt.mark, &files, trace);
         let child = match started {
             Ok(child) => child,
             Err(error) => return self.not_started(record, attempt, &error, now, keeper),
@@ -303,12 +310,13 @@ impl Core {
 
     /// A job as it is shown, without its attempts.
     pub(super) fn view(&self, record: Record, now: Moment) -> JobView {
-        let Record { id, spec, submitted_ms, standing } = record;
+        let Record { id, spec, submitted_ms, standing, owner } = record;
         let standing = self.standing(id).unwrap_or(standing);
         let reason = self.schedule.why(id, now);
         JobView {
             id,
             spec,
+            user: owner.map(|owner| owner.uid),
             submitted_ms,
             standing,
             why: reason.as_ref().map(Reason::to_string),
@@ -335,12 +343,18 @@ impl Core {
             _ => standing.phase.name(),
         };
         self.meters.ended(&record.spec.label, phase);
+        let record_owner = record.owner;
         // What could not be written yet counts, too.
         let view = JobView { standing: standing.clone(), ..self.view(record, now()) };
         let attempts = self.store.attempts(id).unwrap_or_default();
         let own = keeper.clone();
         let say = move |text| own.core().say(id, 0, text, now());
-        notify::run(JobView { attempts, ..view }, phase, say);
+        let by = notify::By {
+            own_program: self.config.program.clone(),
+            owner: record_owner,
+            boot: self.boot.clone(),
+        };
+        notify::run(JobView { attempts, ..view }, phase, by, say);
     }
 
     /// Writes a change, or keeps it until it can be written.

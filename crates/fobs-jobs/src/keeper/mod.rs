@@ -6,6 +6,8 @@
 
 mod attempt;
 mod core;
+mod elsewhere;
+mod launch;
 mod meters;
 mod needs;
 mod notify;
@@ -21,6 +23,7 @@ mod shown;
 mod tests;
 mod tokens;
 mod traces;
+mod users;
 mod view;
 
 use std::path::PathBuf;
@@ -32,13 +35,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use jiff::Zoned;
 use tokio::sync::watch;
 
-use crate::job::{Spec, SpecError};
+use crate::job::{Owner, Spec, SpecError};
 use crate::schedule::Moment;
 use crate::store::{Store, StoreError};
 use core::Core;
 
+pub use launch::{LAUNCH_BYTES_MAX, Launch};
 pub use orders::{Change, OrderError};
 pub use reading::Figures;
+pub use room::room_at;
 pub use shown::{Overview, Shown, Tried};
 pub use tokens::TokenRefusal;
 pub use view::JobView;
@@ -59,8 +64,34 @@ pub struct KeeperConfig {
     pub limit_of: Option<fn(u32) -> Option<String>>,
     /// It ends when there was nothing to do for this time, and nobody watched; never if none.
     pub idle: Option<Duration>,
+    /// Whom it serves.
+    pub serves: Serves,
     /// Checks and fills in what a client did not that only hands in words: it knows the program's arguments.
     pub examine: Option<Examine>,
+}
+
+impl KeeperConfig {
+    /// A keeper that runs this program, with its state in this directory; with nothing chosen.
+    pub fn new(directory: PathBuf, program: PathBuf) -> KeeperConfig {
+        KeeperConfig {
+            directory,
+            program,
+            boot: None,
+            limit_of: None,
+            idle: None,
+            serves: Serves::User,
+            examine: None,
+        }
+    }
+}
+
+/// Whom a keeper serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// The user that it runs as.
+    User,
+    /// All users of its host: each job runs as its submitter.
+    Host,
 }
 
 /// What fills in a job's destinations, sources and environment, or says why it cannot be one.
@@ -68,7 +99,7 @@ pub type Examine = fn(&mut Spec) -> Result<(), SpecError>;
 
 /// A keeper.
 #[derive(Debug, Clone)]
-pub struct Keeper(Arc<Shared>);
+pub struct Keeper(Arc<Shared>, Option<Owner>);
 
 #[derive(Debug)]
 struct Shared {
@@ -96,21 +127,36 @@ impl Keeper {
             changes: watch::Sender::new(0),
             idle,
         };
-        let keeper = Keeper(Arc::new(shared));
+        let keeper = Keeper(Arc::new(shared), None);
         let mut said: Vec<String> = said.into_iter().collect();
         said.extend(keeper.core().recover(&keeper)?);
         Ok((keeper, said))
+    }
+
+    /// The same for a user of the host: it knows the jobs of that user alone, for root all.
+    #[must_use]
+    pub fn asked_by(&self, owner: Owner) -> Keeper {
+        Keeper(self.0.clone(), Some(owner))
+    }
+
+    /// Whom it serves.
+    pub fn serves(&self) -> Serves {
+        self.core().config.serves
     }
 
     /// Works until [`Keeper::end`], or until it was idle for as long as it was told.
     pub fn run(&self) {
         let mut idle_since = Instant::now();
         let is_watched = room::watch(self).is_ok();
+        let asks = elsewhere::watch(self).is_ok();
         while !self.0.ends.load(Ordering::Acquire) {
             if !is_watched {
                 room::look(self);
             }
             let mut core = self.core();
+            if !asks {
+                core.ask_nobody(now());
+            }
             let next = core.work(self);
             // Each page that is open waits for changes.
             if !core.is_idle() || self.0.changes.receiver_count() > 0 {

@@ -34,6 +34,14 @@ pub enum OrderError {
     /// A value is out of its bounds.
     #[error("{0}")]
     Value(String),
+    /// It is the operator's to do.
+    #[error(
+        "only root may do this at the keeper of this host; a keeper of your own (fobs jobs serve) does it for you"
+    )]
+    Denied,
+    /// A keeper of the host has none of it.
+    #[error("the keeper of this host has no tokens and no page; a keeper of your own (fobs jobs serve) has")]
+    NotOfHost,
     /// The keeper ends: what it took now, nothing would run.
     #[error("the keeper of jobs is ending; ask the next one")]
     Ending,
@@ -61,12 +69,7 @@ impl Keeper {
     pub fn submit(&self, mut spec: Spec) -> Result<Submitted, OrderError> {
         spec.check()?;
         notify::check(&spec.notify).map_err(OrderError::Value)?;
-        let examine = self.core().config.examine;
-        // `fobs submit` names the destination, having done the same.
-        if let Some(examine) = examine.filter(|_| spec.destinations.is_empty()) {
-            examine(&mut spec)?;
-            spec.check()?;
-        }
+        self.complete(&mut spec)?;
         let now = now();
         if spec.deadline_ms.is_some_and(|deadline| deadline <= now.ms) {
             return Err(OrderError::Value("its deadline has passed".to_owned()));
@@ -79,7 +82,7 @@ impl Keeper {
         let mut begin = Begin::new(&spec, now.ms);
         // The job that has its key may be older than what it waits for is kept.
         for &id in &spec.after {
-            match core.store.job(id) {
+            match self.own(&core, id) {
                 Ok(before) if before.standing.phase == Phase::Done => {
                     begin.after.remove(&id);
                 }
@@ -94,9 +97,9 @@ impl Keeper {
                 Err(error) => return Err(error.into()),
             }
         }
-        let submitted = core.store.submit(&spec, now.ms, &Standing::of(begin.clone()))?;
+        let submitted = core.store.submit(&spec, self.1, now.ms, &Standing::of(begin.clone()))?;
         if let Submitted::New(id) = submitted {
-            core.schedule.add(id, &spec, begin);
+            core.schedule.add_of(id, &spec, self.1.map(|owner| owner.uid), begin);
             core.meters.submitted(&spec.label);
             core.needs_room(id, &spec, spec.bytes);
         }
@@ -113,7 +116,8 @@ impl Keeper {
     pub fn jobs(&self) -> Result<Vec<JobView>, OrderError> {
         let core = self.core();
         let now = now();
-        Ok(core.store.jobs()?.into_iter().map(|record| core.view(record, now)).collect())
+        let own = core.store.jobs()?.into_iter().filter(|record| self.may_see(record));
+        Ok(own.map(|record| core.view(record, now)).collect())
     }
 
     /// The jobs that are not over, by number.
@@ -123,7 +127,8 @@ impl Keeper {
     pub fn open_jobs(&self) -> Result<Vec<JobView>, OrderError> {
         let core = self.core();
         let now = now();
-        Ok(core.store.open_jobs()?.into_iter().map(|record| core.view(record, now)).collect())
+        let own = core.store.open_jobs()?.into_iter().filter(|record| self.may_see(record));
+        Ok(own.map(|record| core.view(record, now)).collect())
     }
 
     /// A job with its attempts.
@@ -132,11 +137,12 @@ impl Keeper {
     /// `NoJob`; where the state cannot be read.
     pub fn job(&self, id: JobId) -> Result<JobView, OrderError> {
         let core = self.core();
+        let record = self.own(&core, id)?;
         let mut attempts = core.store.attempts(id)?;
         if let (Some(last), Some(running)) = (attempts.last_mut(), core.live.get(&id)) {
             (last.rates, last.limit) = (running.live.rates(), running.live.figures().limit);
         }
-        Ok(JobView { attempts, ..core.view(core.store.job(id)?, now()) })
+        Ok(JobView { attempts, ..core.view(record, now()) })
     }
 
     /// What a job has said, with what its attempt says now.
@@ -145,7 +151,7 @@ impl Keeper {
     /// `NoJob`; where the state cannot be read.
     pub fn log(&self, id: JobId) -> Result<Vec<Line>, OrderError> {
         let core = self.core();
-        core.store.job(id)?;
+        self.own(&core, id)?;
         let mut lines = core.store.lines(id)?;
         if let Some(running) = core.live.get(&id) {
             let said = running.live.lines().into_iter();
@@ -165,7 +171,7 @@ impl Keeper {
             return Err(OrderError::Ending);
         }
         let now = now();
-        let record = core.store.job(id)?;
+        let record = self.own(&core, id)?;
         let phase = core.standing(id).map_or(record.standing.phase, |standing| standing.phase);
         match change {
             Change::Cancel => core.cancel(id, phase, now, self)?,
@@ -191,6 +197,7 @@ impl Keeper {
     /// # Errors
     /// Where one is out of bounds, or the state cannot be written.
     pub fn set_limits(&self, limits: Limits) -> Result<(), OrderError> {
+        self.needs_operator()?;
         limits.check().map_err(OrderError::Value)?;
         let mut core = self.core();
         core.store.set_limits(limits)?;
@@ -205,6 +212,7 @@ impl Keeper {
     /// # Errors
     /// Where the state cannot be read.
     pub fn metrics(&self) -> Result<String, OrderError> {
+        self.needs_operator()?;
         let core = self.core();
         let (counts, limits, meters) = (core.store.counts()?, core.schedule.limits(), core.meters.clone());
         drop(core);
@@ -219,7 +227,8 @@ impl Keeper {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let since_ms = now().ms.saturating_sub(age_ms).saturating_add(1);
         let mut core = self.core();
-        let forgotten = core.store.forget(Keep { since_ms, count: u64::MAX })?;
+        let of_uid = self.1.filter(|owner| !owner.is_root()).map(|owner| owner.uid);
+        let forgotten = core.store.forget(Keep { since_ms, count: u64::MAX }, of_uid)?;
         core.prune();
         drop(core);
         self.changed();
@@ -267,7 +276,7 @@ impl Core {
 
     /// Begins a job that is over again, by itself: what it waited for has been, and its deadline with it.
     fn retry(&mut self, record: Record, now: Moment) -> Result<(), OrderError> {
-        let Record { id, mut spec, standing, .. } = record;
+        let Record { id, mut spec, standing, owner, .. } = record;
         let mut begin = Begin { next_ms: now.ms, slot_ms: now.ms, ..Begin::new(&spec, now.ms) };
         for before in std::mem::take(&mut spec.after) {
             match self.store.job(before).map(|before| before.standing.phase) {
@@ -286,7 +295,7 @@ impl Core {
         let standing =
             Standing { ended_ms: None, message: None, exit_code: None, ..standing.with(begin.clone()) };
         self.store.set_standing(id, &standing)?;
-        self.schedule.add(id, &spec, begin);
+        self.schedule.add_of(id, &spec, owner.map(|owner| owner.uid), begin);
         // How much of it is there by now is not known.
         self.needs_room(id, &spec, None);
         self.say(id, 0, "tried again".to_owned(), now);

@@ -22,7 +22,8 @@ impl Core {
             let id = record.id;
             match self.unmet(&record)? {
                 Ok(after) => {
-                    self.schedule.add(id, &record.spec, record.standing.begin(after));
+                    let user = record.owner.map(|owner| owner.uid);
+                    self.schedule.add_of(id, &record.spec, user, record.standing.begin(after));
                     // How much of one that has begun is there by now is not known.
                     let whole = record.spec.bytes.filter(|_| record.standing.began_ms.is_none());
                     self.needs_room(id, &record.spec, whole);

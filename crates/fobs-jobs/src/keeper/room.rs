@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::core::Core;
-use super::needs::Needs;
-use super::{Figures, Keeper};
+use super::needs::{Needs, Site};
+use super::{Figures, Keeper, now};
 use crate::job::{JobId, Spec};
 use crate::schedule::{After, Measured};
 
@@ -42,40 +42,42 @@ pub(super) fn watch(keeper: &Keeper) -> io::Result<()> {
 
 /// Looks once.
 pub(super) fn look(keeper: &Keeper) {
-    let (left, rooms) = keeper.core().rooms();
+    let (mut measured, rooms) = keeper.core().rooms();
     if rooms.is_empty() {
         return;
     }
-    let mut measured = Measured { left, ..Measured::default() };
     let mut known: BTreeMap<PathBuf, Option<(String, u64)>> = BTreeMap::new();
     for (id, path) in rooms {
         let found = known.entry(path).or_insert_with_key(|path| room_at(path));
         if let Some((place, free)) = found {
+            let place = format!("disk {place}");
             measured.places.insert(id, place.clone());
-            measured.free.insert(place.clone(), *free);
+            measured.free.insert(place, *free);
         }
     }
     keeper.core().schedule.set_room(measured);
     keeper.0.wake.notify_all();
 }
 
-/// The name of the file system at a path, or at the nearest directory above it that there is, and what this
+/// The number of the file system at a path, or at the nearest directory above it that there is, and what this
 /// user may write there, bytes.
-fn room_at(path: &Path) -> Option<(String, u64)> {
+pub fn room_at(path: &Path) -> Option<(String, u64)> {
     let there = path.ancestors().find(|path| fs::symlink_metadata(path).is_ok())?;
     let device = fs::metadata(there).ok()?.dev();
     let found = rustix::fs::statvfs(there).ok()?;
-    Some((format!("disk {device}"), found.f_bavail.saturating_mul(found.f_frsize)))
+    Some((device.to_string(), found.f_bavail.saturating_mul(found.f_frsize)))
 }
 
 impl Core {
     /// A job is to be run, and writes this number of bytes, where that is known: its room is to be looked at.
     pub(super) fn needs_room(&mut self, id: JobId, spec: &Spec, whole: Option<u64>) {
-        if let Some(room) = &spec.room {
-            let path = PathBuf::from(room.as_os_str());
-            self.needs.insert(id, Needs::new(path, whole));
-            self.has_new_room = true;
-        }
+        let site = match (&spec.room, &spec.room_there) {
+            (Some(room), _) => Site::Here(PathBuf::from(room.as_os_str())),
+            (None, Some(_)) => Site::There { asked_ms: 0 },
+            (None, None) => return,
+        };
+        self.has_new_room |= matches!(site, Site::Here(_));
+        self.needs.insert(id, Needs::new(site, whole));
     }
 
     /// What an attempt knew at its end; of a run that is over, the next one knows nothing.
@@ -90,17 +92,29 @@ impl Core {
     }
 
     /// What jobs have still to write, and where, of those that write on this host.
-    fn rooms(&mut self) -> (BTreeMap<JobId, u64>, Vec<(JobId, PathBuf)>) {
+    fn rooms(&mut self) -> (Measured, Vec<(JobId, PathBuf)>) {
         self.has_new_room = false;
         let (needs, schedule) = (&mut self.needs, &self.schedule);
         needs.retain(|id, _| schedule.begin_of(*id).is_some());
+        let is_here = |needs: &Needs| matches!(needs.site, Site::Here(_));
+        let measured = self.left_of(|_, needs| is_here(needs));
+        let paths = self.needs.iter().filter_map(|(id, needs)| match &needs.site {
+            Site::Here(path) => Some((*id, path.clone())),
+            Site::There { .. } => None,
+        });
+        (measured, paths.collect())
+    }
+
+    /// What some jobs have still to write, as their attempts say now.
+    pub(super) fn left_of(&mut self, wanted: impl Fn(JobId, &Needs) -> bool) -> Measured {
         for (id, running) in &self.live {
-            if let Some(needs) = needs.get_mut(id) {
+            if let Some(needs) = self.needs.get_mut(id) {
                 needs.take(&running.live.figures());
             }
         }
-        let left = needs.iter().filter_map(|(id, needs)| Some((*id, needs.left()?))).collect();
-        (left, needs.iter().map(|(id, needs)| (*id, needs.path.clone())).collect())
+        let of = self.needs.iter().filter(|(id, needs)| wanted(**id, needs));
+        let left = of.filter_map(|(id, needs)| Some((*id, needs.left()?))).collect();
+        Measured { left, read_ms: now().ms, ..Measured::default() }
     }
 }
 

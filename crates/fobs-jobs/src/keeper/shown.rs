@@ -63,6 +63,8 @@ impl Keeper {
     /// # Errors
     /// Where the state cannot be read.
     pub fn overview(&self) -> Result<Overview, OrderError> {
+        // The page is one of a user's own keeper.
+        self.needs_own_keeper()?;
         let core = self.core();
         let now = now();
         let explained = traces::jobs(&core.config.directory);
@@ -98,6 +100,7 @@ impl Keeper {
     /// # Errors
     /// `NoJob`; `Value` where no attempt has left a record, or the page cannot be drawn.
     pub fn explanation(&self, id: JobId) -> Result<Vec<u8>, OrderError> {
+        self.needs_own_keeper()?;
         let (directory, program) = {
             let core = self.core();
             core.store.job(id)?;

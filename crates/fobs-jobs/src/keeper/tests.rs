@@ -36,12 +36,8 @@ impl Home {
 
     fn open(&self, boot: &str) -> Keeper {
         let config = KeeperConfig {
-            directory: self.path("state"),
-            program: self.path("program"),
             boot: Some(boot.to_owned()),
-            limit_of: None,
-            idle: None,
-            examine: None,
+            ..KeeperConfig::new(self.path("state"), self.path("program"))
         };
         // The thread of the one before may hold the state for a moment.
         let begin = Instant::now();
@@ -176,14 +172,7 @@ fn an_attempt_outlives_its_keeper_and_is_adopted() {
         fs::copy(entry.path(), copy.join(entry.file_name())).expect("room");
     }
     std::os::unix::fs::symlink(directory.join("run"), copy.join("run")).expect("own");
-    let config = KeeperConfig {
-        directory: copy,
-        program: home.path("program"),
-        boot: Some("a".to_owned()),
-        limit_of: None,
-        idle: None,
-        examine: None,
-    };
+    let config = KeeperConfig { boot: Some("a".to_owned()), ..KeeperConfig::new(copy, home.path("program")) };
     let (next, said) = Keeper::open(config).expect("a state");
     assert_eq!(said, ["1 transfers of an earlier keeper still run, and are watched"]);
     let own = next.clone();
@@ -275,14 +264,7 @@ fn the_next_start_of_the_host_begins_cut_attempts_again() {
         drop(core);
     }
     fs::write(home.path("go"), "").expect("own");
-    let config = KeeperConfig {
-        directory: copy,
-        program: home.path("program"),
-        boot: Some("b".to_owned()),
-        limit_of: None,
-        idle: None,
-        examine: None,
-    };
+    let config = KeeperConfig { boot: Some("b".to_owned()), ..KeeperConfig::new(copy, home.path("program")) };
     let (next, said) = Keeper::open(config).expect("a state");
     assert_eq!(said, ["3 transfers of an earlier keeper have ended, and are seen to"]);
     let own = next.clone();

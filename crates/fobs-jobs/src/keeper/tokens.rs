@@ -39,6 +39,7 @@ impl Keeper {
         scopes: &[Scope],
         life: Duration,
     ) -> Result<(Token, Secret), OrderError> {
+        self.needs_own_keeper()?;
         if name.len() > NAME_BYTES_MAX {
             return Err(OrderError::Value(format!(
                 "its name is longer than {NAME_BYTES_MAX} bytes: shorten it"
@@ -66,6 +67,7 @@ impl Keeper {
     /// # Errors
     /// Where the state cannot be read.
     pub fn tokens(&self) -> Result<Vec<Token>, OrderError> {
+        self.needs_own_keeper()?;
         Ok(self.core().store.tokens()?)
     }
 
@@ -74,6 +76,7 @@ impl Keeper {
     /// # Errors
     /// `NoToken`; where the state cannot be written.
     pub fn revoke_token(&self, id: u64) -> Result<Token, OrderError> {
+        self.needs_own_keeper()?;
         Ok(self.core().store.revoke_token(id, now().ms)?)
     }
 

@@ -15,6 +15,9 @@ pub struct JobView {
     pub id: JobId,
     /// What was submitted.
     pub spec: Spec,
+    /// Whose it is, where the keeper is the host's.
+    #[serde(default)]
+    pub user: Option<u32>,
     /// When, ms since 1970.
     pub submitted_ms: u64,
     /// How it stands.

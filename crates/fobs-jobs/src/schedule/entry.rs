@@ -63,10 +63,15 @@ pub(super) enum Stand {
 /// Where a job writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Writes {
-    /// On another host: nothing is known of its room but what an attempt is told.
-    Elsewhere,
+    /// Nobody says where: nothing is known of its room but what an attempt is told.
+    Unknown,
     /// On this host, in a place that was not measured yet.
     Unmeasured,
+    /// On another host, which was not asked yet.
+    Unasked,
+    /// On another host, which does not say how much room it has, as far as it was asked: asked again after
+    /// this time, ms since 1970.
+    Untold { until_ms: u64 },
     /// In this place.
     At(String),
 }
@@ -75,6 +80,7 @@ pub(super) enum Writes {
 pub(super) struct Entry {
     priority: i8,
     label: String,
+    user: Option<u32>,
     pub(super) destinations: BTreeSet<String>,
     pub(super) sources: BTreeSet<String>,
     between: Option<Window>,
@@ -89,7 +95,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(spec: &Spec, begin: Begin) -> Entry {
+    pub(super) fn new(spec: &Spec, user: Option<u32>, begin: Begin) -> Entry {
         let stand = match begin.phase {
             Phase::Running => Stand::Running { since_ms: begin.since_ms, halt: None },
             Phase::Paused => Stand::Paused,
@@ -97,7 +103,9 @@ impl Entry {
         };
         Entry {
             priority: spec.priority,
-            label: spec.label.clone(),
+            // Two users may have the same label.
+            label: user.map_or(spec.label.clone(), |uid| format!("{uid} {}", spec.label)),
+            user,
             destinations: spec.destinations.iter().cloned().collect(),
             sources: spec.sources.iter().cloned().collect(),
             between: spec.between,
@@ -106,7 +114,11 @@ impl Entry {
             retries: spec.retries,
             stand,
             begin,
-            writes: if spec.room.is_some() { Writes::Unmeasured } else { Writes::Elsewhere },
+            writes: match (&spec.room, &spec.room_there) {
+                (Some(_), _) => Writes::Unmeasured,
+                (None, Some(_)) => Writes::Unasked,
+                (None, None) => Writes::Unknown,
+            },
             left_bytes: None,
         }
     }
@@ -122,6 +134,15 @@ impl Entry {
 
     pub(super) fn label(&self) -> &str {
         &self.label
+    }
+
+    /// Its user, where there are several.
+    pub(super) fn user(&self) -> Option<u32> {
+        self.user
+    }
+
+    pub(super) fn user_key(&self) -> Option<String> {
+        self.user.map(|user| user.to_string())
     }
 
     pub(super) fn stand(&self) -> Stand {

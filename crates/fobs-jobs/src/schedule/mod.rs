@@ -1,12 +1,14 @@
 //! Which job runs when: a machine without a clock and without I/O.
 //!
 //! Callers give it jobs, the time and what happened; [`Schedule::tick`] answers with what to begin and what
-//! to stop. The order is: priority (which grows while nothing of it begins), then the label that has had the
-//! least, then the number. A job that does not fit its host's or its source's limit, or the room where it
-//! writes, holds up no other one.
+//! to stop. The order is: the user that has had the least, where there are several; of that user's jobs
+//! priority (which grows while nothing of it begins), then the label that has had the least, then the number.
+//! A job that does not fit its host's or its source's limit, or the room where it writes, holds up no other
+//! one.
 
 mod backoff;
 mod entry;
+mod inquiry;
 mod level;
 mod limits;
 mod reason;
@@ -19,11 +21,12 @@ use std::collections::BTreeMap;
 
 use crate::job::{Ending, JobId, Outlook, Phase, Spec};
 use backoff::pause_ms;
-use entry::{Entry, Stand, Writes};
+use entry::{Entry, Stand};
 use share::Shares;
 
 pub use backoff::{PAUSE_MS_MAX, PAUSE_MS_MIN};
 pub use entry::{Begin, Halt};
+pub use inquiry::{Inquiry, Told};
 pub use level::AGING_MS;
 pub use limits::{LIMIT_MAX, Limits};
 pub use reason::Reason;
@@ -89,9 +92,10 @@ pub struct Schedule {
     limits: Limits,
     entries: BTreeMap<JobId, Entry>,
     places: Places,
+    users: Shares,
     shares: Shares,
     rooms: Rooms,
-    levels: Levels,
+    levels: BTreeMap<Option<u32>, Levels>,
 }
 
 impl Schedule {
@@ -125,29 +129,24 @@ impl Schedule {
         self.places.total()
     }
 
-    /// Takes a look at the disks that jobs write to.
-    pub fn set_room(&mut self, measured: Measured) {
-        let Measured { left, places, free } = measured;
-        for (id, left) in left {
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.left_bytes = Some(left);
-            }
-        }
-        for (id, place) in places {
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.writes = Writes::At(place);
-            }
-        }
-        self.rooms.measure(free);
-    }
-
     /// Takes a job, as new or as it stood when a keeper ended.
     pub fn add(&mut self, id: JobId, spec: &Spec, begin: Begin) {
-        self.shares.join(&spec.label);
-        let entry = Entry::new(spec, begin);
+        self.add_of(id, spec, None, begin);
+    }
+
+    /// Likewise, of one of several users.
+    pub fn add_of(&mut self, id: JobId, spec: &Spec, user: Option<u32>, begin: Begin) {
+        let entry = Entry::new(spec, user, begin);
+        self.shares.join(entry.label());
+        if let Some(user) = entry.user_key() {
+            self.users.join(&user);
+        }
         if entry.is_running() {
             self.places.take(&entry);
             self.shares.charge(entry.label());
+            if let Some(user) = entry.user_key() {
+                self.users.charge(&user);
+            }
         }
         self.entries.insert(id, entry);
     }
@@ -172,9 +171,12 @@ impl Schedule {
             let Some(id) = self.next(now) else { break };
             let Some(entry) = self.entries.get_mut(&id) else { break };
             entry.start(now);
-            self.levels.began(entry.priority(), now);
+            self.levels.entry(entry.user()).or_default().began(entry.priority(), now);
             self.places.take(entry);
             self.shares.charge(entry.label());
+            if let Some(user) = entry.user_key() {
+                self.users.charge(&user);
+            }
             actions.push(Action::Start(id));
         }
         actions
@@ -186,10 +188,18 @@ impl Schedule {
         let may = |(_, entry): &(&JobId, &Entry)| {
             entry.holds_back(now).is_none()
                 && self.places.full(entry, self.limits).is_none()
-                && room::lacking(entry, &unheld).is_none()
+                && room::lacking(entry, &unheld, now).is_none()
         };
-        let jobs = self.entries.iter().filter(may);
-        self.levels.next(jobs.map(|(id, entry)| (*id, entry, self.shares.of(entry.label()))), now)
+        let may_run = || self.entries.iter().filter(may);
+        let least = |one: &Option<u32>, other: &Option<u32>| {
+            let had = |user: &Option<u32>| user.map_or(0.0, |user| self.users.of(&user.to_string()));
+            had(one).total_cmp(&had(other)).then(one.cmp(other))
+        };
+        let user = may_run().map(|(_, entry)| entry.user()).min_by(least)?;
+        let jobs = may_run().filter(|(_, entry)| entry.user() == user);
+        let usual = Levels::default();
+        let levels = self.levels.get(&user).unwrap_or(&usual);
+        levels.next(jobs.map(|(id, entry)| (*id, entry, self.shares.of(entry.label()))), now)
     }
 
     /// An attempt has ended, or could not begin. Of other jobs it says which are over with it.
@@ -197,8 +207,12 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return (After::Failed, Vec::new()) };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
-            self.rooms.spend(entry);
-            self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
+            self.rooms.spend(entry, now);
+            let took_ms = now.ms.saturating_sub(since_ms);
+            self.shares.settle(entry.label(), took_ms);
+            if let Some(user) = entry.user_key() {
+                self.users.settle(&user, took_ms);
+            }
         }
         let outlook = ending.outlook();
         let after = match (outlook, entry.halt()) {
@@ -227,8 +241,12 @@ impl Schedule {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if let Some(since_ms) = entry.running_since() {
             self.places.free(entry);
-            self.rooms.spend(entry);
-            self.shares.settle(entry.label(), now.ms.saturating_sub(since_ms));
+            self.rooms.spend(entry, now);
+            let took_ms = now.ms.saturating_sub(since_ms);
+            self.shares.settle(entry.label(), took_ms);
+            if let Some(user) = entry.user_key() {
+                self.users.settle(&user, took_ms);
+            }
         }
         if entry.halt() == Some(Halt::Paused) {
             entry.pause();
@@ -266,6 +284,12 @@ impl Schedule {
     fn remove(&mut self, id: JobId) {
         if let Some(entry) = self.entries.remove(&id) {
             self.shares.leave(entry.label());
+            if let Some(user) = entry.user_key() {
+                self.users.leave(&user);
+                if !self.users.knows(&user) {
+                    self.levels.remove(&entry.user());
+                }
+            }
         }
     }
 
@@ -300,7 +324,7 @@ impl Schedule {
         if entry.is_running() {
             return None;
         }
-        let lacking = || room::lacking(entry, &self.rooms.unheld(self.entries.values()));
+        let lacking = || room::lacking(entry, &self.rooms.unheld(self.entries.values()), now);
         let held = entry.holds_back(now).or_else(|| self.places.full(entry, self.limits)).or_else(lacking);
         Some(held.unwrap_or(Reason::Turn))
     }

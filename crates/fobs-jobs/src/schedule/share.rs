@@ -1,4 +1,5 @@
-//! Fair shares among labels: the label that has had the least begins next, among equal priorities.
+//! Fair shares among labels, and likewise among users: the label that has had the least begins next, among
+//! equal priorities.
 //!
 //! What a label has had is the time of its attempts, ms. An attempt is charged when it begins, by the mean of
 //! those before, so that one label does not take all places at once; its own time replaces that at its end. A
@@ -37,6 +38,10 @@ impl Default for Shares {
 impl Shares {
     pub(super) fn of(&self, label: &str) -> f64 {
         self.labels.get(label).map_or(0.0, |share| share.had_ms)
+    }
+
+    pub(super) fn knows(&self, label: &str) -> bool {
+        self.labels.contains_key(label)
     }
 
     /// A label has one more job.

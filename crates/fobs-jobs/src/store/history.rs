@@ -43,19 +43,19 @@ impl Store {
     }
 
     /// Forgets jobs that are over, with their attempts, lines and keys, but for those that one that is not
-    /// over waits for; returns how many.
+    /// over waits for; of this user alone, where one is named. Returns how many.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn forget(&mut self, keep: Keep) -> Result<usize, StoreError> {
+    pub fn forget(&mut self, keep: Keep, of_uid: Option<u32>) -> Result<usize, StoreError> {
         let since_ms = keep.since_ms.min(i64::MAX as u64);
         let count = keep.count.min(i64::MAX as u64);
         let forgotten = self.db.execute(
             "DELETE FROM jobs WHERE phase IN ('done', 'failed', 'cancelled') AND (ended_ms < ?1 OR id NOT IN (SELECT id \
              FROM jobs WHERE phase IN ('done', 'failed', 'cancelled') ORDER BY ended_ms DESC, id DESC LIMIT ?2)) AND id \
              NOT IN (SELECT json_each.value FROM jobs AS open, json_each(open.spec, '$.after') WHERE open.phase IN \
-             ('waiting', 'running', 'paused'))",
-            params![since_ms, count],
+             ('waiting', 'running', 'paused')) AND (?3 IS NULL OR uid = ?3)",
+            params![since_ms, count, of_uid],
         )?;
         Ok(forgotten)
     }

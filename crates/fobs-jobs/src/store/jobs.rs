@@ -6,8 +6,8 @@ use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{QUEUE_MAX, Store, StoreError};
-use crate::job::{JobId, Phase, Spec};
+use super::{QUEUE_MAX, QUEUE_OF_USER_MAX, Store, StoreError};
+use crate::job::{JobId, Owner, Phase, Spec};
 use crate::schedule::Begin;
 
 /// What of a job changes.
@@ -92,6 +92,8 @@ pub struct Record {
     pub submitted_ms: u64,
     /// How it stands.
     pub standing: Standing,
+    /// Whose it is, where the keeper is the host's.
+    pub owner: Option<Owner>,
 }
 
 /// What became of a submission.
@@ -104,19 +106,30 @@ pub enum Submitted {
 }
 
 const COLUMNS: &str = "id, spec, submitted_ms, phase, failures, next_ms, slot_ms, skipped, since_ms, runs, began_ms, \
-                       ended_ms, exit_code, message";
+                       ended_ms, exit_code, message, uid, gid";
 
 impl Store {
-    /// Keeps a new job; the one that has its key, if that does the same work.
+    /// Keeps a new job; the one of the same owner that has its key, if that does the same work.
     ///
     /// # Errors
     /// `Queue` where as many jobs wait as may, `Key` where the key stands for other work, `NoJob` where it is
     /// to come after one that is not there; and where the file cannot be written.
-    pub fn submit(&mut self, spec: &Spec, now_ms: u64, standing: &Standing) -> Result<Submitted, StoreError> {
+    pub fn submit(
+        &mut self,
+        spec: &Spec,
+        owner: Option<Owner>,
+        now_ms: u64,
+        standing: &Standing,
+    ) -> Result<Submitted, StoreError> {
         let change = self.db.transaction()?;
-        if let Some(key) = &spec.key {
+        // Each user has other keys.
+        let own_key = spec.key.as_ref().map(|key| match owner {
+            Some(Owner { uid, .. }) => format!("{uid} {key}"),
+            None => key.clone(),
+        });
+        if let (Some(key), Some(own_key)) = (&spec.key, &own_key) {
             let known: Option<(u64, String)> = change
-                .query_row("SELECT id, spec FROM jobs WHERE key = ?1", [key], |row| {
+                .query_row("SELECT id, spec FROM jobs WHERE key = ?1", [own_key], |row| {
                     Ok((row.get(0)?, row.get(1)?))
                 })
                 .optional()?;
@@ -138,18 +151,26 @@ impl Store {
         if change.query_row(open, [], |row| row.get::<_, u64>(0))? >= QUEUE_MAX {
             return Err(StoreError::Queue(QUEUE_MAX));
         }
+        if let Some(Owner { uid, .. }) = owner {
+            let own = format!("{open} AND uid = ?1");
+            if change.query_row(&own, [uid], |row| row.get::<_, u64>(0))? >= QUEUE_OF_USER_MAX {
+                return Err(StoreError::Queue(QUEUE_OF_USER_MAX));
+            }
+        }
         let text = serde_json::to_string(spec).map_err(|error| StoreError::Other(error.to_string()))?;
         change.execute(
-            "INSERT INTO jobs (key, spec, submitted_ms, phase, next_ms, slot_ms, since_ms) VALUES (?1, ?2, ?3, ?4, ?5, \
-             ?6, ?7)",
+            "INSERT INTO jobs (key, spec, submitted_ms, phase, next_ms, slot_ms, since_ms, uid, gid) VALUES (?1, ?2, \
+             ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![
-                spec.key,
+                own_key,
                 text,
                 now_ms,
                 standing.phase.name(),
                 standing.next_ms,
                 standing.slot_ms,
-                standing.since_ms
+                standing.since_ms,
+                owner.map(|owner| owner.uid),
+                owner.map(|owner| owner.gid)
             ],
         )?;
         let id = u64::try_from(change.last_insert_rowid()).map_err(|e| StoreError::Broken(e.to_string()))?;
@@ -237,7 +258,9 @@ fn record(row: &Row<'_>) -> Result<Record, StoreError> {
     let phase: String = row.get(3)?;
     let phase = Phase::from_name(&phase);
     let spec: String = row.get(1)?;
+    let (uid, gid): (Option<u32>, Option<u32>) = (row.get(14)?, row.get(15)?);
     Ok(Record {
+        owner: uid.zip(gid).map(|(uid, gid)| Owner { uid, gid }),
         id: JobId(row.get(0)?),
         spec: spec_of(&spec)?,
         submitted_ms: row.get(2)?,

@@ -31,6 +31,8 @@ pub use lines::{LINE_BYTES_MAX, LINES_MAX, Line};
 
 /// Most jobs that are not over: each tick of the schedule looks at all of them.
 pub const QUEUE_MAX: u64 = 10_000;
+/// Most of one user, where the keeper is the host's: none takes the places of all.
+pub const QUEUE_OF_USER_MAX: u64 = 1_000;
 /// The file's name.
 const FILE: &str = "jobs.db";
 /// Most broken files that are kept: the newest ones.

@@ -63,6 +63,11 @@ CREATE TABLE tokens (
 ALTER TABLE attempts ADD COLUMN rates TEXT;
 ALTER TABLE attempts ADD COLUMN limited TEXT;
 ",
+    "
+ALTER TABLE jobs ADD COLUMN uid INTEGER;
+ALTER TABLE jobs ADD COLUMN gid INTEGER;
+CREATE INDEX jobs_by_user ON jobs (uid, phase);
+",
 ];
 
 /// Brings a file to this release's tables, each step whole or not at all.

@@ -17,7 +17,7 @@ fn open(directory: &tempfile::TempDir) -> Store {
 }
 
 fn submit(store: &mut Store, spec: &Spec) -> JobId {
-    match store.submit(spec, 5, &standing(spec, 5)).expect("room") {
+    match store.submit(spec, None, 5, &standing(spec, 5)).expect("room") {
         Submitted::New(id) => id,
         Submitted::Known(id) => panic!("{id} is there"),
     }
@@ -52,12 +52,12 @@ fn the_same_key_is_one_job_and_other_work_is_refused() {
     let keyed = Spec { key: Some("nightly".to_owned()), ..spec() };
     let id = submit(&mut store, &keyed);
     let again = Spec { priority: 3, ..keyed.clone() };
-    assert_eq!(store.submit(&again, 6, &standing(&again, 6)).expect("known"), Submitted::Known(id));
+    assert_eq!(store.submit(&again, None, 6, &standing(&again, 6)).expect("known"), Submitted::Known(id));
     let other = Spec { words: vec!["cp".into(), "c".into(), "d".into()], ..keyed.clone() };
-    let refused = store.submit(&other, 6, &standing(&other, 6)).expect_err("another command");
+    let refused = store.submit(&other, None, 6, &standing(&other, 6)).expect_err("another command");
     assert!(matches!(refused, StoreError::Key { .. }), "{refused}");
     let elsewhere = Spec { directory: "/y".into(), ..keyed };
-    store.submit(&elsewhere, 6, &standing(&elsewhere, 6)).expect_err("another directory");
+    store.submit(&elsewhere, None, 6, &standing(&elsewhere, 6)).expect_err("another directory");
     assert_eq!(store.jobs().expect("read").len(), 1);
 }
 
@@ -66,7 +66,7 @@ fn a_job_after_one_that_is_not_there_is_refused() {
     let home = tempfile::tempdir().expect("a directory");
     let mut store = open(&home);
     let after = Spec { after: vec![JobId(7)], ..spec() };
-    let refused = store.submit(&after, 5, &standing(&after, 5)).expect_err("no job 7");
+    let refused = store.submit(&after, None, 5, &standing(&after, 5)).expect_err("no job 7");
     assert!(matches!(refused, StoreError::NoJob(JobId(7))), "{refused}");
 }
 
@@ -144,12 +144,12 @@ fn history_has_bounds_and_keeps_what_is_waited_for() {
         store.begin_attempt(id, "m", 1).expect("written");
     }
     submit(&mut store, &Spec { after: vec![JobId(1)], ..spec() });
-    assert_eq!(store.forget(Keep { since_ms: 103, count: 4 }).expect("written"), 5);
+    assert_eq!(store.forget(Keep { since_ms: 103, count: 4 }, None).expect("written"), 5);
     let left: Vec<u64> = store.jobs().expect("read").iter().map(|job| job.id.0).collect();
     assert_eq!(left, [1, 7, 8, 9, 10, 11]);
     assert_eq!(store.attempts(JobId(3)).expect("read"), []);
     assert_eq!(submit(&mut store, &spec()), JobId(12), "no number is given twice");
-    assert_eq!(store.forget(Keep { since_ms: u64::MAX, count: u64::MAX }).expect("written"), 4);
+    assert_eq!(store.forget(Keep { since_ms: u64::MAX, count: u64::MAX }, None).expect("written"), 4);
 }
 
 #[test]

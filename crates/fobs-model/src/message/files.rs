@@ -115,6 +115,11 @@ pub enum FileRequest {
         /// Length of a piece, bytes.
         piece: u64,
     },
+    /// How much room there is where a name is, or would be made (protocol 2.20).
+    Room {
+        /// The name.
+        path: Bytes,
+    },
     /// An action of a newer version; refused.
     #[serde(other)]
     Unknown,
@@ -132,6 +137,7 @@ impl FileRequest {
             | FileRequest::Touch { path }
             | FileRequest::Remove { path, .. }
             | FileRequest::Fetch { path, .. }
+            | FileRequest::Room { path }
             | FileRequest::MakeDirectory { path, .. } => &path.0,
             FileRequest::Ticket { paths, .. } | FileRequest::Hash { paths, .. } => {
                 paths.first().map_or(b"", |path| &path.0)
@@ -154,6 +160,7 @@ impl FileRequest {
             | FileRequest::Walk { .. }
             | FileRequest::Ticket { .. }
             | FileRequest::Hash { .. }
+            | FileRequest::Room { .. }
             | FileRequest::Unknown => false,
         }
     }
@@ -166,6 +173,7 @@ impl FileRequest {
             | FileRequest::MakeDirectory { .. }
             | FileRequest::Rename { .. }
             | FileRequest::Touch { .. }
+            | FileRequest::Room { .. }
             | FileRequest::Remove { tree: false, .. } => true,
             FileRequest::Remove { tree: true, .. }
             | FileRequest::Walk { .. }
@@ -207,6 +215,7 @@ impl FileRequest {
             FileRequest::Ticket { .. } => "give a ticket for",
             FileRequest::Fetch { .. } => "fetch with a ticket into",
             FileRequest::Hash { .. } => "hash",
+            FileRequest::Room { .. } => "ask for the room at",
             FileRequest::Unknown => return "unknown request".to_owned(),
         };
         let shown = |path: &[u8]| printable(&crate::text::show(path), SHOWN_MAX);

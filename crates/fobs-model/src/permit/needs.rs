@@ -367,6 +367,8 @@ impl<'r> Needs<'r> {
                 paths: all(paths).collect(),
                 features: Vec::new(),
             },
+            // Of what others write there, a client learns that may look at it anyway.
+            FileRequest::Room { path } => Needs::at(&path.0, &[Action::Create, Action::Look]),
             // It is refused as such.
             FileRequest::Unknown => Needs::default(),
         }

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use call::Call;
 pub use hashes::HashedFile;
+pub use names::FreeRoom;
 use turn::Turnstile;
 
 /// A session with one server: opened once, then many transfers run over it one after the other, without
@@ -199,6 +200,15 @@ impl Session {
     /// As [`list`](Self::list).
     pub fn stat(&self, name: impl AsRef<[u8]>) -> Result<Entry> {
         self.call().stat(name)
+    }
+
+    /// How much room there is where `name` is, or would be made.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list); `Denied` for a key that may not both look and store there, `Usage` at a
+    /// server that is too old.
+    pub fn room(&self, name: impl AsRef<[u8]>) -> Result<FreeRoom> {
+        self.call().room(name)
     }
 
     /// What has the name `name`: of a link the link itself, and what it leads to.

@@ -11,6 +11,17 @@ use fobs_model::text::{printable, show};
 
 /// Letters of a wrong name that are shown.
 const SHOWN_MAX: usize = 200;
+/// Letters of a file system's name: it is the server's word for it.
+const DISK_MAX: usize = 40;
+
+/// The room of a file system at a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreeRoom {
+    /// What names the file system there, and nothing elsewhere.
+    pub disk: String,
+    /// Bytes that the server's user may still write.
+    pub free_bytes: u64,
+}
 
 impl Call<'_> {
     /// See [`Session::list`](super::Session::list).
@@ -29,6 +40,17 @@ impl Call<'_> {
     pub fn stat(self, name: impl AsRef<[u8]>) -> Result<Entry> {
         let path = self.named(name.as_ref());
         self.ask(&FileRequest::Stat { path, links: false }).and_then(one)
+    }
+
+    /// See [`Session::room`](super::Session::room).
+    ///
+    /// # Errors
+    /// Its.
+    pub fn room(self, name: impl AsRef<[u8]>) -> Result<FreeRoom> {
+        let path = self.named(name.as_ref());
+        let Entry { name: disk, size: free_bytes, .. } =
+            self.ask(&FileRequest::Room { path }).and_then(one)?;
+        Ok(FreeRoom { disk: printable(&show(&disk), DISK_MAX), free_bytes })
     }
 
     /// See [`Session::stat_link`](super::Session::stat_link).

@@ -49,7 +49,10 @@ pub(super) fn serve(
         if entries.len() < ENTRIES_MAX { Ok(()) } else { answer(std::mem::take(&mut entries), false) }
     };
     match request {
-        FileRequest::List { .. } | FileRequest::Stat { .. } | FileRequest::Walk { .. } => {
+        FileRequest::List { .. }
+        | FileRequest::Stat { .. }
+        | FileRequest::Walk { .. }
+        | FileRequest::Room { .. } => {
             look(&policy.base, request, &policy.budget, &mut take)?;
         }
         FileRequest::Rename { .. } | FileRequest::Copy { .. } | FileRequest::Touch { .. } => {
@@ -116,6 +119,7 @@ fn look(
         FileRequest::Walk { path, depth } => names::walk(base, &path.0, *depth, budget, take),
         FileRequest::Stat { path, links: false } => take(names::stat(base, &path.0)?),
         FileRequest::Stat { path, links: true } => take(names::stat_link(base, &path.0)?),
+        FileRequest::Room { path } => take(names::room(base, &path.0)?),
         _ => Ok(()),
     }
 }

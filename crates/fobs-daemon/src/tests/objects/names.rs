@@ -57,6 +57,21 @@ fn names_are_listed_looked_at_made_and_removed() {
 }
 
 #[test]
+fn room_is_that_of_the_nearest_directory_there() {
+    let served = Served::start(|_| ());
+    let session = open(&served);
+    session.send("file", b"seven..").unwrap();
+    let there = session.room("").unwrap();
+    let stat = rustix::fs::statvfs(served.root()).unwrap();
+    // Others write meanwhile; no file system grows beyond its size.
+    assert!(there.free_bytes <= stat.f_blocks * stat.f_frsize);
+    for name in ["file", "not/yet/made", "file/below", "/not/yet", "not/yet/"] {
+        assert_eq!(session.room(name).unwrap().disk, there.disk, "{name}");
+    }
+    assert_eq!(session.room("../above").unwrap_err().kind, ErrorKind::Denied);
+}
+
+#[test]
 fn failures_have_their_kinds_and_leave_the_session_usable() {
     let served = Served::start(|_| ());
     let session = open(&served);

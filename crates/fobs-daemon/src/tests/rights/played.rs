@@ -161,6 +161,7 @@ fn others() -> Vec<Play> {
         play("`hash`", "hash", "", |stage| {
             stage.session().hash(&[named("same")], 1 << 16).map(|_| Vec::new())
         }),
+        play("`room`", "room", "", |stage| stage.session().room(named("same")).map(|_| Vec::new())),
         play("`ticket`", "ticket", "", |stage| {
             let life = Duration::from_secs(60);
             stage.session().call().ticket(&[named("same")], 100, life, None).map(|_| Vec::new())

@@ -20,14 +20,7 @@ impl Far {
         let directory = tempfile::tempdir().expect("a directory");
         let state = directory.path().join("state");
         let program = "/bin/false".into();
-        let config = KeeperConfig {
-            directory: state.clone(),
-            program,
-            boot: None,
-            limit_of: None,
-            idle: None,
-            examine: None,
-        };
+        let config = KeeperConfig::new(state.clone(), program);
         let (keeper, _) = Keeper::open(config).expect("a state");
         let address = "127.0.0.1:0".parse().expect("an address");
         let network = Network { address, certificate: None, directory: state };

@@ -28,12 +28,8 @@ impl Home {
     fn new() -> Home {
         let directory = tempfile::tempdir().expect("a directory");
         let config = KeeperConfig {
-            directory: directory.path().join("state"),
-            program: "/bin/false".into(),
             boot: Some("a".to_owned()),
-            limit_of: None,
-            examine: None,
-            idle: None,
+            ..KeeperConfig::new(directory.path().join("state"), "/bin/false".into())
         };
         let (keeper, _) = Keeper::open(config).expect("a state");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

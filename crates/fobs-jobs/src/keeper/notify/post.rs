@@ -87,6 +87,7 @@ mod tests {
     fn view() -> JobView {
         let spec = Spec::new(["cp", "a", "b"].map(crate::job::Word::from).to_vec(), "/".into());
         JobView {
+            user: None,
             id: JobId(7),
             standing: Standing::of(Begin::new(&spec, 0)),
             spec: Spec { environment: vec![("RSYNC_PASSWORD".to_owned(), "secret".into())], ..spec },

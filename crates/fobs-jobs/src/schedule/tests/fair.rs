@@ -101,3 +101,65 @@ fn a_hundred_labels_have_equal_shares() {
         users.check(&since, LABELS + 1);
     }
 }
+
+#[test]
+fn users_have_equal_shares_whatever_priority_and_labels_they_choose() {
+    for seed in 0..4 {
+        let mut rng = Rng::new(seed);
+        let total = u32::try_from(rng.range(2, 6)).expect("small");
+        let mut schedule = Schedule::new(Limits { total, per_host: 64, per_source: 64 });
+        let mut users: BTreeMap<JobId, u32> = BTreeMap::new();
+        let submit =
+            |schedule: &mut Schedule, rng: &mut Rng, users: &mut BTreeMap<JobId, u32>, user: u32, now| {
+                let id = JobId(users.len() as u64 + 1);
+                // The first one is greedy: highest priority, and a label for each job.
+                let (priority, label) = if user == 0 { (10, id.to_string()) } else { (0, String::new()) };
+                let priority =
+                    if user == 0 { priority } else { i8::try_from(rng.range(0, 20)).expect("small") - 10 };
+                let spec = Spec { priority, label, ..spec() };
+                schedule.add_of(id, &spec, Some(user), Begin::new(&spec, now));
+                users.insert(id, user);
+            };
+        for user in 0..10 {
+            for _ in 0..if user == 0 { 100 } else { 8 } {
+                submit(&mut schedule, &mut rng, &mut users, user, 0);
+            }
+        }
+        let (mut had, mut ends) = (BTreeMap::<u32, u64>::new(), BTreeMap::new());
+        let mut now = 0;
+        while now < 24 * HOUR_MS {
+            for action in schedule.tick(at(now)) {
+                let Action::Start(id) = action else { panic!("seed {seed}: {action:?}") };
+                let took = rng.range(20_000, LONGEST_MS);
+                ends.insert((now + took, id), took);
+            }
+            let Some(((end, id), took)) = ends.pop_first() else { panic!("seed {seed}: nothing runs") };
+            now = end;
+            let user = users[&id];
+            *had.entry(user).or_default() += took;
+            schedule.ended(id, &code(0), at(now));
+            submit(&mut schedule, &mut rng, &mut users, user, now);
+        }
+        let (least, most) = (had.values().min().expect("some"), had.values().max().expect("some"));
+        assert!(had.len() == 10 && most - least <= 3 * LONGEST_MS, "seed {seed}: from {least} to {most} ms");
+    }
+}
+
+#[test]
+fn a_user_orders_his_own_jobs_by_priority() {
+    let mut schedule = Schedule::new(Limits { total: 1, per_host: 1, per_source: 1 });
+    let mut add = |id, user, priority| {
+        let spec = Spec { priority, ..spec() };
+        schedule.add_of(JobId(id), &spec, Some(user), Begin::new(&spec, 0));
+    };
+    add(1, 7, -3);
+    add(2, 7, 3);
+    add(3, 8, 0);
+    let mut began = Vec::new();
+    for now in [0, HOUR_MS, 2 * HOUR_MS] {
+        let [Action::Start(id)] = schedule.tick(at(now))[..] else { panic!("one begins") };
+        began.push(id.0);
+        schedule.ended(id, &code(0), at(now + 1000));
+    }
+    assert_eq!(began, [2, 3, 1]);
+}

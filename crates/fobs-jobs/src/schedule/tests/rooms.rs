@@ -52,14 +52,14 @@ impl Disks {
         self.sizes[place] - self.used.get(place).copied().unwrap_or(0)
     }
 
-    fn look(&mut self) {
+    fn look(&mut self, now: Moment) {
         let left = self.jobs.iter().filter(|(id, _)| self.schedule.begin_of(**id).is_some());
         let left = left.map(|(id, (_, bytes, moved))| (*id, bytes - moved)).collect();
         // As in the keeper, time passes between the figures and the look at the disk.
         self.write(1000);
         let places = self.jobs.iter().map(|(id, (place, ..))| (*id, place.clone())).collect();
         let free = ["a", "b"].map(|place| (place.to_owned(), self.free(place))).into();
-        self.schedule.set_room(Measured { left, places, free });
+        self.schedule.set_room(Measured { left, read_ms: now.ms, places, free, until_ms: None });
     }
 
     /// Running jobs write for this time.
@@ -102,13 +102,13 @@ impl Disks {
         while rests_ms < 3_600_000 && !self.schedule.is_empty() {
             assert!(now < END_MS, "seed {}: not at rest: {:?}", self.seed, self.schedule);
             if now % LOOK_MS == 0 {
-                self.look();
+                self.look(at(now));
             }
             self.step(at(now));
             rests_ms = if self.running.is_empty() { rests_ms + 1000 } else { 0 };
             now += 1000;
         }
-        self.look();
+        self.look(at(now));
         for (id, (place, bytes, moved)) in &self.jobs {
             match self.schedule.why(*id, at(now)) {
                 Some(Reason::Room { needed_bytes, free_bytes }) => {
@@ -129,7 +129,7 @@ impl Disks {
         while !self.schedule.is_empty() {
             assert!(now < 2 * END_MS, "seed {}: not over: {:?}", self.seed, self.schedule);
             if now % LOOK_MS == 0 {
-                self.look();
+                self.look(at(now));
             }
             self.step(at(now));
             now += 1000;
@@ -155,7 +155,7 @@ fn a_job_waits_for_room_and_holds_up_no_other() {
     let places = (1..=4).map(|id| (JobId(id), "disk 1".to_owned())).collect();
     let free = |bytes| BTreeMap::from([("disk 1".to_owned(), bytes)]);
     let left = [(1, 60), (2, 50), (3, 40)].map(|(id, bytes)| (JobId(id), bytes)).into();
-    schedule.set_room(Measured { places, free: free(100), left });
+    schedule.set_room(Measured { places, free: free(100), left, ..Measured::default() });
     let begun = [1, 3, 4].map(|id| Action::Start(JobId(id)));
     assert_eq!(schedule.tick(at(1)), begun, "what is of no known size begins");
     schedule.set_limits(Limits { total: 9, per_host: 9, per_source: 9 });
@@ -168,7 +168,7 @@ fn a_job_waits_for_room_and_holds_up_no_other() {
     // The first one has written half of it and failed; what it held counts until the disk was looked at.
     schedule.ended(JobId(1), &code(4), at(2));
     assert_eq!(schedule.tick(at(2)), []);
-    schedule.set_room(Measured { free: free(90), ..Measured::default() });
+    schedule.set_room(Measured { free: free(90), read_ms: 3, ..Measured::default() });
     assert_eq!(schedule.tick(at(3)), [Action::Start(JobId(2))]);
 }
 

@@ -81,7 +81,8 @@ fn after(request: Option<&FileRequest>) -> Option<FileRequest> {
             picked: None,
         },
         Some(FileRequest::Fetch { .. }) => FileRequest::Hash { paths: vec![path()], piece: 1 << 20 },
-        Some(FileRequest::Hash { .. } | FileRequest::Unknown) => return None,
+        Some(FileRequest::Hash { .. }) => FileRequest::Room { path: path() },
+        Some(FileRequest::Room { .. } | FileRequest::Unknown) => return None,
     })
 }
 
