@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import shutil
 import signal
@@ -43,10 +44,11 @@ def stop(process: int) -> None:
 
 def states(process: int) -> Iterator[str]:
     """Of each thread of a process, or of a group."""
-    for path in Path("/proc").glob("[0-9]*/task/*/stat" if process < 0 else f"{process}/task/*/stat"):
+    # Not that of `Path`, which fails where a process ends meanwhile.
+    for path in glob.iglob(f"/proc/{'[0-9]*' if process < 0 else process}/task/*/stat"):
         try:
             # After the name, which may have any letters: the state, the parent, the group.
-            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+            state, _, group = Path(path).read_text().rpartition(")")[2].split()[:3]
         except OSError:  # it has ended
             continue
         if process > 0 or int(group) == -process:

@@ -1,6 +1,6 @@
 //! The command that a job's program is started with: as this user, or, by a keeper of the host, as the job's.
 //!
-//! Whoever becomes another user needs the operator's rights until then, and must not have anything of that
+//! A program that becomes another user has the operator's rights until then, and must have nothing of that
 //! user in its environment meanwhile: so a program of ours (`fobs jobs launch`) is started with an empty one,
 //! reads all of it from its standard input, becomes the user, and then runs the command in its place.
 
