@@ -159,6 +159,9 @@ fn alike(top: &Path, is_source: bool) {
     let place = |name: &str| top.join(name);
     symlink("same", place("link")).expect("a fresh link");
     symlink(if is_source { "sum" } else { "size" }, place("other-link")).expect("a fresh link");
+    symlink("same", place("timed-link")).expect("a fresh link");
+    ["link", "other-link"].iter().for_each(|name| set_time(&place(name), 1_000_000));
+    set_time(&place("timed-link"), if is_source { 1_000_000 } else { 2_000_000 });
     if !is_source {
         fs::write(place("sum"), "mus").expect("ours");
         fs::write(place("size"), "longer").expect("ours");
