@@ -12,40 +12,9 @@ bytes=${4:-1000000000} limit=${5:-60}
 streams=("${@:6}")
 [ ${#streams[@]} -gt 0 ] || streams=(1 4 8 16)
 PATH=$PATH:/usr/sbin
-parent=/tmp
-[ -d /dev/shm ] && parent=/dev/shm
-work=$(mktemp -d "$parent/fobs-gridftp-XXXXXX")
-started=() link=''
-
-clean_up() {
-    status=$?
-    trap - EXIT
-    # The path last.
-    for pid in "${started[@]}" $link; do
-        kill "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-    rm -rf "$work"
-    exit "$status"
-}
-trap clean_up EXIT
-
-cat >"$work/path.toml" <<SPEC
-name = "gridftp"
-rate = "1Gbit"
-rtt = "65ms"
-forward = { loss = "0.1%" }
-backward = { loss = "0.1%" }
-SPEC
-"$lab" link "$work/path.toml" >"$work/link.log" 2>&1 &
-link=$!
-for _ in $(seq 100); do
-    grep -q '"ready"' "$work/link.log" 2>/dev/null && break
-    sleep 0.1
-done
-of_host() { head -1 "$work/link.log" | python3 -c "import json,sys; print(json.load(sys.stdin)['hosts'][$1]['$2'])"; }
-sides=("$(of_host 0 namespace)" "$(of_host 1 namespace)")
-addresses=("$(of_host 0 address)" "$(of_host 1 address)")
+name=gridftp
+# shellcheck source=scripts/emulated-path.sh
+source scripts/emulated-path.sh
 
 mkdir -p "$work/lib" "$work/include" "$work/driver" "$work/root"
 ln -s "$library/libfobs_c.so" "$work/lib/"
@@ -76,10 +45,6 @@ wait_for_port() {
 # On each side: a daemon, a server for TCP as Debian's runs, and one with threads for the driver.
 for side in 0 1; do
     host=${addresses[side]}
-    # Buffers for the path, which TCP fits to it by itself.
-    ip netns exec "${sides[side]}" \
-        sysctl -qw net.ipv4.tcp_rmem="4096 131072 67108864" net.ipv4.tcp_wmem="4096 131072 67108864"
-    ip -n "${sides[side]}" link set lo up
     inside "$side" "$fobs" serve --listen "$host:4600" --root "$work/root" --authorized-keys "$work/authorized_keys" \
         --identity "$work/server$side" >"$work/daemon$side.log" 2>&1 &
     started+=($!)

@@ -9,43 +9,10 @@ fobs=$(realpath "$1")
 lab=$(realpath "$2")
 bytes=${3:-1000000000}
 limit=${4:-60}
-parent=/tmp
-[ -d /dev/shm ] && parent=/dev/shm
-work=$(mktemp -d "$parent/fobs-pipe-XXXXXX")
-link='' sshd=''
-
-clean_up() {
-    status=$?
-    trap - EXIT
-    for pid in $sshd $link; do
-        kill "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-    rm -rf "$work"
-    exit "$status"
-}
-trap clean_up EXIT
-
-cat > "$work/path.toml" <<SPEC
-name = "pipe"
-rate = "1Gbit"
-rtt = "65ms"
-forward = { loss = "0.1%" }
-backward = { loss = "0.1%" }
-SPEC
-"$lab" link "$work/path.toml" > "$work/link.log" 2>&1 &
-link=$!
-for _ in $(seq 100); do
-    grep -q '"ready"' "$work/link.log" 2>/dev/null && break
-    sleep 0.1
-done
-of_host() { head -1 "$work/link.log" | python3 -c "import json,sys; print(json.load(sys.stdin)['hosts'][$1]['$2'])"; }
-here=$(of_host 0 namespace) there=$(of_host 1 namespace) address=$(of_host 1 address) from=$(of_host 0 address)
-for side in "$here" "$there"; do
-    # For ssh: buffers for the path, and the congestion control that random loss does not hold.
-    ip netns exec "$side" sysctl -qw net.ipv4.tcp_rmem="4096 131072 67108864" net.ipv4.tcp_wmem="4096 131072 67108864"
-    ip -n "$side" link set lo up
-done
+name=pipe
+# shellcheck source=scripts/emulated-path.sh
+source "$(dirname "$0")/emulated-path.sh"
+here=${sides[0]} there=${sides[1]} from=${addresses[0]} address=${addresses[1]}
 
 for key in host user; do ssh-keygen -q -t ed25519 -N '' -f "$work/$key"; done
 mkdir -p /run/sshd
@@ -60,7 +27,7 @@ UsePAM no
 PermitRootLogin yes
 CONFIG
 ip netns exec "$there" "$(command -v sshd || echo /usr/sbin/sshd)" -D -e -f "$work/sshd_config" > "$work/sshd.log" 2>&1 &
-sshd=$!
+started+=($!)
 cat > "$work/config" <<CONFIG
 Host there
   HostName $address

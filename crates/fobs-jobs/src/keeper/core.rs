@@ -187,7 +187,7 @@ impl Core {
             store.begin_attempt(id, &mark, now.ms)
         })?;
         if let Some(waited_ms) = waited {
-            self.meters.waited(&record.spec.label, waited_ms);
+            self.meters.waited(&record, waited_ms);
         }
         Ok((record, attempt))
     }
@@ -269,7 +269,7 @@ impl Core {
         attempt.ended_ms = Some(now.ms);
         attempt.bytes = over.figures.bytes;
         if let Ok(record) = self.store.job(id) {
-            self.meters.moved(&record.spec.label, attempt.bytes);
+            self.meters.moved(&record, attempt.bytes);
         }
         attempt.rates = over.rates;
         attempt.limit.clone_from(&over.figures.limit);
@@ -342,7 +342,7 @@ impl Core {
             After::Repeats(_) => Phase::Failed.name(),
             _ => standing.phase.name(),
         };
-        self.meters.ended(&record.spec.label, phase);
+        self.meters.ended(&record, phase);
         let record_owner = record.owner;
         // What could not be written yet counts, too.
         let view = JobView { standing: standing.clone(), ..self.view(record, now()) };

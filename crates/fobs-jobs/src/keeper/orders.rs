@@ -100,7 +100,7 @@ impl Keeper {
         let submitted = core.store.submit(&spec, self.1, now.ms, &Standing::of(begin.clone()))?;
         if let Submitted::New(id) = submitted {
             core.schedule.add_of(id, &spec, self.1.map(|owner| owner.uid), begin);
-            core.meters.submitted(&spec.label);
+            core.meters.submitted(self.1, &spec.label);
             core.needs_room(id, &spec, spec.bytes);
         }
         drop(core);

@@ -109,14 +109,15 @@ fn a_job_runs_in_its_directory_and_ends_once() {
     assert_eq!(fs::read_to_string(home.path("told")).expect("told"), "1 done\n");
     assert_eq!(count(&home.path("ran")), 1);
     let metrics = keeper.metrics().expect("read");
+    let of = format!("{{user=\"{}\",label=\"\"", rustix::process::getuid().as_raw());
     for line in [
-        "fobs_jobs{phase=\"done\"} 1\n",
-        "fobs_jobs_submitted_total{label=\"\"} 1\n",
-        "fobs_jobs_ended_total{label=\"\",phase=\"done\"} 1\n",
-        "fobs_jobs_moved_bytes_total{label=\"\"} 3\n",
-        "fobs_jobs_wait_seconds_count{label=\"\"} 1\n",
+        "fobs_jobs{phase=\"done\"} 1\n".to_owned(),
+        format!("fobs_jobs_submitted_total{of}}} 1\n"),
+        format!("fobs_jobs_ended_total{of},phase=\"done\"}} 1\n"),
+        format!("fobs_jobs_moved_bytes_total{of}}} 3\n"),
+        format!("fobs_jobs_wait_seconds_count{of}}} 1\n"),
     ] {
-        assert!(metrics.contains(line), "{line}: {metrics}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
     }
     let failing = submit(&keeper, &home.spec("echo why >&2; exit 4"));
     let view = until_phase(&keeper, failing, Phase::Failed);

@@ -1,5 +1,6 @@
 //! The schedule in virtual time: random worlds over seeds, and what single rules promise.
 
+mod disks;
 mod elsewhere;
 mod fair;
 mod rooms;

@@ -38,3 +38,22 @@ pub struct SenderConfig {
     /// Longest time that the receiver holds an ack back, unless it is asked for rarer ones.
     pub ack_delay_max: Duration,
 }
+
+#[cfg(test)]
+impl SenderConfig {
+    /// One for a path of 1200-byte datagrams, with this credit and without a limit.
+    pub fn plain(controller: Box<dyn Controller>, credit: ChunkId) -> SenderConfig {
+        SenderConfig {
+            controller,
+            judge: Judge::Off,
+            schedule: ScheduleKind::LossDriven,
+            rate_limit: None,
+            payload_size: Some(1172),
+            ip_overhead: 28,
+            burst: None,
+            chunk_limit: credit,
+            chunks_max: credit as usize,
+            ack_delay_max: Duration::from_millis(5),
+        }
+    }
+}

@@ -14,7 +14,7 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ScheduleKind, SendLimit, Sender, SenderConfig, Transmit};
+    use super::super::{SendLimit, Sender, SenderConfig, Transmit};
     use crate::congestion::Auto;
     use crate::wire::{Ack, Header};
     use crate::{Rate, Timestamp};
@@ -23,18 +23,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
 
     fn sender() -> Sender {
-        let config = SenderConfig {
-            controller: Box::new(Auto::new(1200)),
-            schedule: ScheduleKind::LossDriven,
-            rate_limit: None,
-            payload_size: Some(1172),
-            ip_overhead: 28,
-            burst: None,
-            chunk_limit: 8,
-            chunks_max: 8,
-            ack_delay_max: Duration::from_millis(5),
-            judge: crate::loss_cause::Judge::Off,
-        };
+        let config = SenderConfig::plain(Box::new(Auto::new(1200)), 8);
         Sender::new(Timestamp::ZERO, config)
     }
 

@@ -28,11 +28,10 @@ pub enum SendLimit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ScheduleKind, Sender, SenderConfig, Transmit};
+    use super::super::{Sender, SenderConfig, Transmit};
     use super::SendLimit;
     use crate::congestion::{Auto, Controller, Fixed};
     use crate::{Rate, Timestamp};
-    use std::time::Duration;
 
     struct Case {
         name: &'static str,
@@ -58,18 +57,8 @@ mod tests {
 
         /// Sends from a fresh machine, without any ack, until it wants to wait; its limit then.
         fn run(self) -> SendLimit {
-            let config = SenderConfig {
-                controller: self.controller,
-                schedule: ScheduleKind::LossDriven,
-                rate_limit: self.cap,
-                payload_size: Some(1172),
-                ip_overhead: 28,
-                burst: None,
-                chunk_limit: self.credit,
-                chunks_max: 8,
-                ack_delay_max: Duration::from_millis(5),
-                judge: crate::loss_cause::Judge::Off,
-            };
+            let plain = SenderConfig::plain(self.controller, self.credit);
+            let config = SenderConfig { rate_limit: self.cap, chunks_max: 8, ..plain };
             let (mut now, mut packets) = (Timestamp::ZERO, Vec::new());
             let mut sender = Sender::new(now, config);
             for chunk in 1..=self.chunks {

@@ -31,24 +31,13 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ScheduleKind, SendLimit, Sender, SenderConfig, Transmit};
+    use super::super::{SendLimit, Sender, SenderConfig, Transmit};
     use crate::congestion::{Auto, Controller, Fixed, Priority};
     use crate::{Rate, Timestamp};
     use std::time::Duration;
 
     fn sender(controller: Box<dyn Controller>) -> Sender {
-        let config = SenderConfig {
-            controller,
-            schedule: ScheduleKind::LossDriven,
-            rate_limit: None,
-            payload_size: Some(1172),
-            ip_overhead: 28,
-            burst: None,
-            chunk_limit: 8,
-            chunks_max: 8,
-            ack_delay_max: Duration::from_millis(5),
-            judge: crate::loss_cause::Judge::Off,
-        };
+        let config = SenderConfig::plain(controller, 8);
         let mut sender = Sender::new(Timestamp::ZERO, config);
         for _ in 0..8 {
             sender.push_chunk(4_000_000, false);

@@ -1,18 +1,14 @@
 //! Hosts in virtual time: they are asked for their room, answer late or not at all, and none is ever filled.
 
-use std::collections::BTreeMap;
-
-use fobs_rng::Rng;
-
 use super::super::*;
+use super::disks::{Disks, END_MS};
 use super::{add, at, code, spec};
 
 /// For how long an answer is good, ms.
 const GOOD_MS: u64 = 30_000;
 /// Questions at once.
 const AT_ONCE_MAX: usize = 4;
-/// All of these worlds are at rest by then, ms.
-const END_MS: u64 = 10 * 24 * 3_600_000;
+const PLACES: [&str; 3] = ["a disk 1", "a disk 2", "b disk 1"];
 
 /// A host that is asked.
 struct Asked {
@@ -25,41 +21,18 @@ struct Asked {
     free_bytes: Option<u64>,
 }
 
+/// A host is named before its disk.
 struct Hosts {
-    seed: u64,
-    rng: Rng,
-    schedule: Schedule,
-    /// Bytes of each disk, and what is written of it.
-    sizes: BTreeMap<String, u64>,
-    used: BTreeMap<String, u64>,
-    /// The host and the disk of each job, what it is to write, and what it has.
-    jobs: BTreeMap<JobId, (String, u64, u64)>,
-    running: BTreeMap<JobId, u64>,
+    disks: Disks,
     asked: Vec<Asked>,
     questions: u64,
 }
 
 impl Hosts {
     fn random(seed: u64) -> Hosts {
-        let mut rng = Rng::new(seed);
-        let limit = u32::try_from(rng.range(1, 8)).expect("small");
-        let places = ["a disk 1", "a disk 2", "b disk 1"];
-        let sizes: BTreeMap<String, u64> =
-            places.map(|name| (name.to_owned(), rng.range(1_000, 100_000))).into();
-        let mut world = Hosts {
-            seed,
-            schedule: Schedule::new(Limits { total: limit, per_host: 64, per_source: 64 }),
-            sizes,
-            used: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-            running: BTreeMap::new(),
-            asked: Vec::new(),
-            questions: 0,
-            rng,
-        };
+        let mut world = Disks::random(seed, &PLACES);
         for id in 1..=world.rng.range(1, 40) {
-            let place = world.rng.pick(&places).to_owned();
-            let bytes = world.rng.range(0, world.sizes[&place] * 11 / 10);
+            let (place, bytes) = world.draw(&PLACES);
             let (there, host) = (Some("there".into()), place[..1].to_owned());
             let spec = Spec { room_there: there, destinations: vec![host], ..spec() };
             // Some were adopted while they ran, with room for all of them.
@@ -73,40 +46,35 @@ impl Hosts {
             }
             world.jobs.insert(JobId(id), (place, bytes, 0));
         }
-        world
-    }
-
-    fn free(&self, place: &str) -> u64 {
-        self.sizes[place] - self.used.get(place).copied().unwrap_or(0)
+        Hosts { disks: world, asked: Vec::new(), questions: 0 }
     }
 
     /// Asks and hears, as the keeper does.
     fn talk(&mut self, now: Moment) {
-        for Inquiry { id, place } in self.schedule.inquiries(now) {
+        for Inquiry { id, place } in self.disks.schedule.inquiries(now) {
             let is_same = |asked: &Asked| asked.id == id || place.is_some() && asked.place == place;
             let is_asked = self.asked.iter().any(is_same);
             if is_asked || self.asked.len() >= AT_ONCE_MAX {
                 continue;
             }
-            let left = self.jobs.iter().filter(|(id, _)| self.schedule.begin_of(**id).is_some());
-            let left = left.map(|(id, (_, bytes, moved))| (*id, bytes - moved)).collect();
-            let looks_ms = now.ms + self.rng.range(0, 10_000);
-            let answers_ms = looks_ms + self.rng.range(0, 10_000);
+            let left = self.disks.left();
+            let looks_ms = now.ms + self.disks.rng.range(0, 10_000);
+            let answers_ms = looks_ms + self.disks.rng.range(0, 10_000);
             let before = Measured { left, read_ms: now.ms, ..Measured::default() };
             self.asked.push(Asked { id, place, before, looks_ms, answers_ms, free_bytes: None });
             self.questions += 1;
         }
         for asked in &mut self.asked {
-            let place = &self.jobs[&asked.id].0;
+            let place = &self.disks.jobs[&asked.id].0;
             if asked.free_bytes.is_none() && asked.looks_ms <= now.ms {
-                asked.free_bytes = Some(self.sizes[place] - self.used.get(place).copied().unwrap_or(0));
+                asked.free_bytes = Some(self.disks.free(place));
             }
         }
         let (answered, rest) = self.asked.drain(..).partition(|asked| asked.answers_ms <= now.ms);
         self.asked = rest;
         for Asked { id, before, free_bytes, .. } in answered {
-            let (place, bytes, moved) = self.jobs[&id].clone();
-            self.schedule.told(
+            let (place, bytes, moved) = self.disks.jobs[&id].clone();
+            self.disks.schedule.told(
                 Told {
                     id,
                     place,
@@ -120,55 +88,33 @@ impl Hosts {
         }
     }
 
-    fn step(&mut self, now: Moment) {
-        self.talk(now);
-        for action in self.schedule.tick(now) {
-            let Action::Start(id) = action else { panic!("seed {}: {action:?}", self.seed) };
-            let rate = self.rng.range(50, 5_000);
-            self.running.insert(id, rate);
-        }
-        for (id, rate) in &self.running {
-            let (place, bytes, moved) = self.jobs.get_mut(id).expect("it is one");
-            let more = (*rate).min(*bytes - *moved);
-            *moved += more;
-            *self.used.entry(place.clone()).or_default() += more;
-            let (used, size) = (self.used[place], self.sizes[place]);
-            assert!(used <= size, "seed {}: {id} has no room: {used} of {size}", self.seed);
-        }
-        let ids: Vec<JobId> = self.running.keys().copied().collect();
-        for id in ids {
-            let (_, bytes, moved) = self.jobs[&id];
-            let ending = match (bytes == moved, self.rng.chance(0.01)) {
-                (true, _) => code(0),
-                (false, true) => code(30),
-                (false, false) => continue,
-            };
-            self.running.remove(&id);
-            self.schedule.ended(id, &ending, now);
-        }
-    }
-
     fn play(mut self) {
         let (mut now, mut rests_ms) = (0, 0);
-        while rests_ms < 3_600_000 && !self.schedule.is_empty() {
-            assert!(now < END_MS, "seed {}: not at rest: {:?}", self.seed, self.schedule);
-            self.step(at(now));
-            rests_ms = if self.running.is_empty() { rests_ms + 1000 } else { 0 };
+        while rests_ms < 3_600_000 && !self.disks.schedule.is_empty() {
+            assert!(now < END_MS, "seed {}: not at rest: {:?}", self.disks.seed, self.disks.schedule);
+            self.talk(at(now));
+            self.disks.step(at(now));
+            rests_ms = if self.disks.running.is_empty() { rests_ms + 1000 } else { 0 };
             now += 1000;
         }
-        for (id, (place, bytes, moved)) in &self.jobs {
-            let is_over = self.schedule.begin_of(*id).is_none();
-            assert!(!is_over || bytes == moved, "seed {}: {id} is over", self.seed);
-            assert!(is_over || bytes - moved > self.free(place), "seed {}: {id} fits, and waits", self.seed);
+        for (id, (place, bytes, moved)) in &self.disks.jobs {
+            let is_over = self.disks.schedule.begin_of(*id).is_none();
+            assert!(!is_over || bytes == moved, "seed {}: {id} is over", self.disks.seed);
+            assert!(
+                is_over || bytes - moved > self.disks.free(place),
+                "seed {}: {id} fits, and waits",
+                self.disks.seed
+            );
         }
         // A host that is full is not asked all the time.
-        let most = (now / GOOD_MS + 2) * self.sizes.len() as u64 + self.jobs.len() as u64;
-        assert!(self.questions <= most, "seed {}: {} questions in {now} ms", self.seed, self.questions);
+        let most = (now / GOOD_MS + 2) * self.disks.sizes.len() as u64 + self.disks.jobs.len() as u64;
+        assert!(self.questions <= most, "seed {}: {} questions in {now} ms", self.disks.seed, self.questions);
         // Room is made: all of them end.
-        self.sizes.values_mut().for_each(|size| *size += 40 * 110_000);
-        while !self.schedule.is_empty() {
-            assert!(now < 2 * END_MS, "seed {}: not over: {:?}", self.seed, self.schedule);
-            self.step(at(now));
+        self.disks.make_room();
+        while !self.disks.schedule.is_empty() {
+            assert!(now < 2 * END_MS, "seed {}: not over: {:?}", self.disks.seed, self.disks.schedule);
+            self.talk(at(now));
+            self.disks.step(at(now));
             now += 1000;
         }
     }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::congestion::{Auto, Controller, Fixed};
-use crate::loss_cause::Judge;
 use crate::receiver::{
     ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, SocketNote,
 };
@@ -13,18 +12,8 @@ const PAYLOAD: u16 = 1172;
 const CHUNK: u32 = 300_000;
 
 fn sender(controller: Box<dyn Controller>, cap: Option<Rate>, schedule: ScheduleKind) -> Sender {
-    let config = SenderConfig {
-        controller,
-        judge: Judge::Off,
-        schedule,
-        rate_limit: cap,
-        payload_size: Some(PAYLOAD),
-        ip_overhead: 28,
-        burst: None,
-        chunk_limit: 4,
-        chunks_max: 4,
-        ack_delay_max: Duration::from_millis(5),
-    };
+    let plain = SenderConfig::plain(controller, 4);
+    let config = SenderConfig { schedule, rate_limit: cap, payload_size: Some(PAYLOAD), ..plain };
     Sender::new(Timestamp::ZERO, config)
 }
 

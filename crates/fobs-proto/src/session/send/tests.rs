@@ -1,8 +1,7 @@
 use super::*;
 use crate::congestion::{Auto, Controller, Fixed};
-use crate::loss_cause::Judge;
 use crate::object::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
-use crate::sender::{ScheduleKind, SenderConfig, Transmit};
+use crate::sender::{SenderConfig, Transmit};
 use crate::session::{ANSWER_WAIT, HEARTBEAT, UDP_SILENCE_MAX};
 use crate::wire::Ack;
 use crate::{Rate, Timestamp};
@@ -10,18 +9,7 @@ use crate::{Rate, Timestamp};
 const START: Timestamp = Timestamp::ZERO;
 
 fn machine(controller: Box<dyn Controller>) -> Sender {
-    let config = SenderConfig {
-        controller,
-        judge: Judge::Off,
-        schedule: ScheduleKind::LossDriven,
-        rate_limit: None,
-        payload_size: Some(1172),
-        ip_overhead: 28,
-        burst: None,
-        chunk_limit: CHUNKS_MAX,
-        chunks_max: CHUNKS_MAX as usize,
-        ack_delay_max: Duration::from_millis(5),
-    };
+    let config = SenderConfig::plain(controller, CHUNKS_MAX);
     Sender::new(START, config)
 }
 
