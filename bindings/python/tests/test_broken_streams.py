@@ -192,7 +192,7 @@ def test_a_close_waits_over_a_cut_until_everything_is_there(behind: Behind, cont
 
 
 def test_a_close_that_is_cut_off_says_that_not_all_is_there(behind: Behind) -> None:
-    listener, caller = behind.met(resume_window=WINDOW_SMALL, timeout=2)
+    listener, caller = behind.met(resume_window=WINDOW_SMALL, timeout=5)
     block, written = bytes(50_000), 0
     while select.select([], [caller], [], FULL_S)[1]:
         # Where a socket is writable, more fits than this.
