@@ -87,7 +87,7 @@ met() {
 }
 # The client has no threads: with them Globus's own mixes up what it sends, and crashes (docs/globus.md).
 client=(-u GLOBUS_THREAD_MODEL)
-# Copies over so many streams of FOBS: a stack that is not used is no error of globus-url-copy.
+# Copies over this number of streams of FOBS: a stack that is not used is no error of globus-url-copy.
 copy() {
     local streams=$1 stack=$2 before
     shift 2

@@ -93,7 +93,7 @@ static void write_all(uint64_t stream, const void *bytes, size_t size)
         must(fobs_stream_write(stream, (const char *)bytes + at, size - at, &count), "write");
 }
 
-/* Reads so many bytes, which are these. */
+/* Reads as many bytes as are expected, which must be these. */
 static void read_exactly(uint64_t stream, const void *bytes, size_t size)
 {
     static _Thread_local unsigned char block[50000];

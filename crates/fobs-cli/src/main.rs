@@ -112,7 +112,7 @@ fn server(args: &ServerArgs) -> u8 {
 
 /// For whom a copy runs.
 enum Caller {
-    /// Whoever started this process.
+    /// The user who started this process.
     User,
     /// Another host, whose user sees the events; standard input and output lead to a host with these names.
     FarUser(Vec<String>),

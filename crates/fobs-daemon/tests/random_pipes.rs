@@ -2,7 +2,7 @@
 //! up, or are killed. What either end was given is right, what it is told of it is so, and nobody waits for
 //! ever. `crates/fobs-cli/tests/e2e/pipe_faults.rs` kills the processes of pipes.
 //!
-//! `FOBS_TEST_SEED` plays one run, or with `FOBS_TEST_RUNS` so many from there on.
+//! `FOBS_TEST_SEED` plays the run of that seed; `FOBS_TEST_RUNS` is the number of runs from there on.
 
 mod relay;
 mod served;
@@ -100,9 +100,9 @@ enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Harm {
     Cut,
-    /// Nothing gets through for so many milliseconds.
+    /// Nothing gets through for this time, milliseconds.
     Stall(u64),
-    /// A cut, and no new connections for so many milliseconds.
+    /// A cut, and no new connections for this time, milliseconds.
     Refuse(u64),
     /// This program gives up its end, or the other one does.
     Abort,

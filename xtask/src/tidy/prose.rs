@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 /// Expressions of the old dialect and what to write instead.
 const BANNED: &[(&str, &str)] = &[
-    (r"\bwhoever\b", "name it: the flow, the peer, the user"),
+    (r"\b[Ww]hoever\b", "name it: the flow, the peer, the user"),
     (r"\b(he|him|his)\b", "a flow is `it`"),
     (r"\b(is|are|was|were|be) on (its|their) way\b", "`in flight`"),
     (r"\bunder way\b", "`in flight` or `running`"),
@@ -21,7 +21,7 @@ const BANNED: &[(&str, &str)] = &[
     ),
     (r"\bfor want of\b", "`for lack of`, or say what is missing"),
     (
-        r"\bso (many|much|few|little) (bytes|packets|round|rounds|flows|acks|blocks|seconds|of|is|was|longer)\b",
+        r"\bso (many|much|few|little) (bytes|packets|round|rounds|flows|acks|blocks|seconds|milliseconds|minutes|from|of|is|was|longer)\b",
         "name the parameter",
     ),
     (r"\bhas its own idea\b", "say what differs"),
@@ -80,6 +80,8 @@ mod tests {
         assert_eq!(findings("a.rs", "/// Whoever gives way, whoever does not.\nfn f() {}"), 1);
         assert_eq!(findings("a.rs", "// whoever gives way does so while he can\nfn f() {}"), 2);
         assert_eq!(findings("a.rs", "fn whoever() {}"), 0);
+        assert_eq!(findings("a.rs", "    // Whoever asks has it.\nfn f() {}"), 1);
+        assert_eq!(findings("a.rs", "/// Nothing gets through for so many milliseconds.\nfn f() {}"), 1);
         assert_eq!(findings("a.rs", "/// The head of the list is the header.\nfn f() {}"), 0);
         assert_eq!(findings("docs/a.md", "bytes that are on their way"), 1);
         assert_eq!(findings("docs/a.md", "bytes in flight"), 0);

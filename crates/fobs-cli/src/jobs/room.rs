@@ -71,7 +71,7 @@ pub fn examine(words: &[OsString]) -> Result<()> {
     let words = words.iter().map(|word| word.clone().into()).collect();
     let mut spec = Spec::new(words, directory.into_os_string().into());
     submit::examine(&mut spec).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
-    // Whoever asks has it.
+    // The keeper, which asks, has the environment already.
     spec.environment.clear();
     print_json(&serde_json::to_value(&spec).unwrap_or_default())
 }

@@ -83,7 +83,7 @@ fn where_only_ssh_is_open_a_copy_goes_through_it() {
         case.net.iptables(Side::Server, &format!("-A INPUT -p tcp ! --dport {ssh} -j DROP"));
         make_source(&case, &route);
         assert_eq!(carried_by(&case, &route, &[], "copy"), "channel");
-        // Whoever wants TCP alone is told that there is none.
+        // A user who wants TCP alone is told that there is none.
         let finished = case.run(&mut route.copy(&["--transport", "tcp"], "file", "other")).expect_code(35);
         assert!(finished.said().contains("TCP"), "{}", finished.said());
         assert!(!route.target_path("other").exists());

@@ -116,7 +116,7 @@ impl Tree {
             return Err(Trouble::Path(message));
         }
         if self.fsync && kind(&stat) == FileType::RegularFile {
-            // Whoever made it may have left it to the kernel.
+            // The program that made it may have left it to the kernel.
             at::reopen(&held, OFlags::RDONLY | OFlags::NONBLOCK).and_then(keep::file).map_err(failed)?;
         }
         self.make(&link.path, "link from --link-dest", &Thing::Name(&held), Meta::default(), None)

@@ -80,7 +80,7 @@ impl TlsStream {
         while connection.wants_write() {
             connection.write_tls(&mut records)?;
         }
-        // Whoever gave it says whether a message is among it.
+        // The caller says whether a message is among it.
         outgoing.push(&records, Load::Data);
         Ok(())
     }
