@@ -211,6 +211,12 @@ impl Flight {
         news
     }
 
+    /// Takes what an ack says of chunks: credit, verdicts, and which of their packets have arrived.
+    pub(super) fn on_chunks(&mut self, ack: &Ack) {
+        self.supply.on_ack(ack);
+        self.supply.on_bitmaps(ack);
+    }
+
     /// Congestion marks that the receiver has counted since the last ack.
     pub(super) fn take_marks(&mut self, ack: &Ack) -> u32 {
         let marks = ack.ce.saturating_sub(self.stats.packets_marked);

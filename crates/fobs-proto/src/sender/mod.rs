@@ -14,11 +14,13 @@
 //!   local        a local queue's rate
 //!   pace         which of several rates applies, and when the next burst may leave
 //!   deadline     what a deadline needs
+//!   acks         what an ack says, by which way it came, and what the controller hears of it
 //!   moved        a peer that changes its address
 //!   route        by which way packets leave: datagrams, frames on streams, or both
 //!   frames       packets that leave in frames; carrier: which way has a packet now
 //! ```
 
+mod acks;
 mod again;
 mod attribution;
 mod burst;
@@ -60,20 +62,17 @@ pub use stats::SenderStats;
 
 pub use crate::order::ScheduleKind;
 
-use crate::congestion::{
-    AckSample, BurstSent, Controller, EcnMark, LossResponse, ModeChange, Outcome, PathHistory, Priority,
-};
+use crate::congestion::{BurstSent, Controller, ModeChange, PathHistory, Priority};
 use crate::loss_cause::{Lesson, LossReport};
 use crate::object::{CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
-use crate::recovery::{Acked, Delays, InFlight, Plpmtu, Rtt};
-use crate::wire::{Ack, DATA_OVERHEAD};
+use crate::recovery::{Delays, InFlight, Plpmtu, Rtt};
+use crate::wire::DATA_OVERHEAD;
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
 use attribution::Attribution;
 use burst::{Budget, Filling};
 use carrier::Carrier;
 use deadline::Deadline;
-use drain::Count;
-use flight::{Acknowledged, Flight};
+use flight::Flight;
 use frames::Frames;
 use local::LocalLimit;
 use pace::Pace;
@@ -82,16 +81,8 @@ use rounds::Rounds;
 use schedule::{Schedule, copy_delay};
 use std::time::Duration;
 use supply::Supply;
-use tally::Unit;
 use timers::{Expiry, ProbeTimeout};
 use way_back::WayBack;
-
-/// How an ack came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AckWay {
-    Datagram,
-    Stream,
-}
 
 /// The machine.
 #[derive(Debug)]
@@ -117,6 +108,8 @@ pub struct Sender {
     limit: SendLimit,
     burst: u32,
     way_back: WayBack,
+    /// Until then, acks that come as datagrams speak for datagrams alone.
+    datagram_acks_until: Timestamp,
 }
 
 impl Sender {
@@ -152,6 +145,8 @@ impl Sender {
             limit: SendLimit::default(),
             burst: config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX),
             way_back: WayBack::new(now, config.ack_delay_max),
+            // The first comes within a probe timeout, or a stream's may count.
+            datagram_acks_until: now + Rtt::default().probe_timeout(config.ack_delay_max),
         }
     }
 
@@ -337,61 +332,6 @@ impl Sender {
         self.probe_timeout.on_sent(now, nothing_else_in_flight);
     }
 
-    /// An ack of the receiver that came in a datagram. Packets and chunks in it that were never sent are
-    /// ignored.
-    pub fn handle_ack(&mut self, now: Timestamp, ack: &Ack) {
-        self.take_ack(now, ack, AckWay::Datagram);
-    }
-
-    /// An ack that came on a stream: it may have waited there, so it shows no round trip.
-    pub fn handle_stream_ack(&mut self, now: Timestamp, ack: &Ack) {
-        self.take_ack(now, ack, AckWay::Stream);
-    }
-
-    fn take_ack(&mut self, now: Timestamp, ack: &Ack, way: AckWay) {
-        let news = self.flight.on_ack(ack, &mut self.attribution);
-        let of_a_clock = |newest: Acked| self.delays.is_of_a_clock(newest.sent.at, ack.receive_time_us);
-        let stamped = news.newest.is_some_and(of_a_clock);
-        if let Some(newest) = news.newest {
-            if self.probe_timeout.is_backed_off() {
-                self.rate.start_over(self.flight.sent.next_number());
-            }
-            self.probe_timeout.on_ack(now);
-            if self.probe_timeout.shows_black_hole(news.large, news.ping) && self.give_up_size(now) {
-                self.lose_all(now);
-            }
-            self.refused &= news.data_bytes == 0;
-            self.greets = false;
-            self.large_arrived |= news.large;
-            if Some(newest.number) == ack.largest && way == AckWay::Datagram {
-                let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max());
-                self.rtt.on_sample(now, now - newest.sent.at, delay);
-                if stamped {
-                    self.delays.on_ack(now, newest.sent.at, ack.receive_time_us);
-                    self.way_back.on_ack(now, ack, &self.rtt);
-                }
-            }
-        }
-        self.undo_losses(now, news.found);
-        self.attribution.on_report(ack);
-        self.detect_losses(now);
-        let marks = self.flight.take_marks(ack);
-        if marks > 0 {
-            self.attribution.on_mark();
-        }
-        self.settle_losses(now);
-        self.report_outcomes(now);
-        if marks > 0 {
-            self.controller.on_ecn(&EcnMark { now, packets: marks });
-        }
-        // The answer to a ping that left before any data says nothing of the first train.
-        if self.flight.stats.packets_sent > 0
-            && let Some(newest) = news.newest
-        {
-            self.report_ack(now, &news, &newest, stamped.then_some(ack));
-        }
-    }
-
     /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let loss = self.flight.sent.loss_deadline(self.loss_delay());
@@ -423,61 +363,6 @@ impl Sender {
         let waiting = self.flight.sent.bytes() > 0 || supply.chunks.count() > 0 || supply.waits_for_credit();
         let (timeout, round_trip) = (self.rtt.probe_timeout(self.ack_delay_max()), self.rtt.smoothed());
         waiting.then(|| self.probe_timeout.deadline(timeout, round_trip))
-    }
-
-    /// Reports blocks and chunks that have arrived.
-    fn report_outcomes(&mut self, now: Timestamp) {
-        for (unit, tally) in self.flight.supply.chunks.take_outcomes() {
-            let outcome = Outcome { now, began: tally.began, packets: tally.sent, lost: tally.lost };
-            match unit {
-                Unit::Block => self.controller.on_block(&outcome),
-                Unit::Chunk => self.controller.on_chunk(&outcome),
-            }
-        }
-    }
-
-    /// Measures the rate by an ack with a stamp, counts round trips, and reports to the controller.
-    fn report_ack(&mut self, now: Timestamp, news: &Acknowledged, newest: &Acked, stamped: Option<&Ack>) {
-        let (Some(latest_rtt), Some(min_rtt)) = (self.rtt.latest(), self.rtt.min()) else { return };
-        let ack_time = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(self.ack_bytes()));
-        let least = ack_time.max(self.controller.rate_window());
-        let rate = stamped.and_then(|ack| self.rate.on_ack(ack, newest, min_rtt, least));
-        let round_start = self.rounds.on_ack(newest.number, self.flight.sent.next_number());
-        if round_start {
-            self.on_round(now);
-        }
-        // A rate that a host limits shows nothing of the path.
-        let drained = self.host_rate().is_some_and(|rate| Some(rate) == self.pacing_rate());
-        self.controller.on_ack(&AckSample {
-            now,
-            acked_bytes: news.bytes,
-            acked_packets: news.packets,
-            packet_len: self.flight.plpmtu.datagram(),
-            bytes_in_flight: self.flight.sent.bytes(),
-            latest_rtt,
-            one_way: self.delays.one_way(),
-            smoothed_rtt: self.rtt.smoothed(),
-            min_rtt,
-            rate,
-            app_limited: drained || self.rate.is_app_limited(newest),
-            round_start,
-        });
-    }
-
-    /// A round trip has passed.
-    fn on_round(&mut self, now: Timestamp) {
-        self.attribution.on_round_trip();
-        self.flight.sent.on_round_trip();
-        let measured = self.rate.newest();
-        if self.controller.loss_response() == LossResponse::Slows
-            && let Some(rate) = self.pacing_rate().or(measured)
-            && let Some(wanted) = self.controller.pacing_rate().or(measured)
-        {
-            let stats = &self.flight.stats;
-            let count = Count { sent: stats.packets_sent, spared: stats.packets_spared };
-            self.attribution.adapt_drain(now, self.rtt.smoothed(), count, (rate, wanted));
-        }
-        self.look_at_deadline(now);
     }
 
     /// What is left and what has arrived, by either way, against the deadline.
