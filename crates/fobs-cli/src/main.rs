@@ -134,8 +134,7 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
         Caller::User => {
             let name = args.paths.first().map(|source| location::file_name(source)).unwrap_or_default();
             let chosen = &args.chosen;
-            let limit = chosen.limit.map_or(chosen.options.rate_limit, |limit| limit.bits_per_second);
-            output::of_copy(&chosen.program, &name, limit)
+            output::of_copy(&chosen.program, &name, chosen.rate_limit())
         }
         Caller::FarUser(_) => output::of_far_copy(),
     };

@@ -141,7 +141,7 @@ pub fn transfer(chosen: &Chosen) -> Result<TransferOptions> {
             return Err(usage("--cc fixed needs its rate, as in --cc fixed --rate 1Gbit"));
         }
         _ => {
-            options.rate_limit = chosen.limit.map_or(options.rate_limit, |limit| limit.bits_per_second);
+            options.rate_limit = chosen.rate_limit();
         }
     }
     let cc = options.congestion_control;

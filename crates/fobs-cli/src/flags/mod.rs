@@ -41,6 +41,13 @@ pub struct Chosen {
     pub refused: Option<String>,
 }
 
+impl Chosen {
+    /// The user's highest rate by whichever option, bits per second.
+    pub fn rate_limit(&self) -> Option<u64> {
+        self.limit.map_or(self.options.rate_limit, |limit| limit.bits_per_second)
+    }
+}
+
 /// A highest rate that is not that of `--cc fixed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {

@@ -2,6 +2,7 @@
 
 mod folded;
 mod json;
+mod patience;
 mod person;
 mod printable;
 mod progress;
@@ -20,6 +21,7 @@ use crate::flags::ProgramWords;
 use crate::units::show_bytes;
 pub use folded::for_terminal;
 use json::Json;
+pub use patience::OwnLimit;
 use person::{Detail, Person};
 pub use printable::{printable, printable_path};
 

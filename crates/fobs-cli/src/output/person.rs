@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fobs::event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
+use fobs::event::{Event, EventSink, FileError, OtherEntries, Outcome, Summary};
 use fobs::explain::{Explanation, Measured};
 use fobs::mode::ModeChange;
 
+use super::patience::OwnLimit;
 use super::printable::printable;
 use super::progress::Bar;
 use super::{Reporter, Steps};
@@ -19,9 +20,6 @@ const ROOT_DIGITS: usize = 16;
 /// Fewest packets of which shares are shown: the last packets are sent twice in any case (protocol 5), which
 /// is 100% of one packet and says nothing about the path. Below, one packet is more than a percent.
 const SHARES_PACKETS_MIN: u64 = 100;
-
-/// From here on a limit is told with what it costs: a day.
-const LONG_SECONDS: u64 = 86_400;
 
 /// Level of output; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,8 +37,7 @@ pub struct Person<W> {
     out: Mutex<W>,
     detail: Detail,
     bar: Option<Bar>,
-    /// The user's own limit, bits per second, until it is told how long the copy takes with it.
-    limit: Mutex<Option<u64>>,
+    limit: OwnLimit,
     /// Lines of progress in place of a bar.
     steps: Option<Steps>,
 }
@@ -48,34 +45,17 @@ pub struct Person<W> {
 impl<W: Write> Person<W> {
     /// Writes lines to `out`, and progress to `bar` if there is one.
     pub fn new(out: W, detail: Detail, bar: Option<Bar>) -> Person<W> {
-        Person { out: Mutex::new(out), detail, bar, limit: Mutex::default(), steps: None }
+        Person { out: Mutex::new(out), detail, bar, limit: OwnLimit::new(None), steps: None }
     }
 
     /// With the user's own limit of the rate, bits per second.
     pub fn limited(self, bits_per_second: Option<u64>) -> Person<W> {
-        Person { limit: Mutex::new(bits_per_second), ..self }
+        Person { limit: OwnLimit::new(bits_per_second), ..self }
     }
 
     /// With lines of progress now and then.
     pub fn stepwise(self, steps: Option<Steps>) -> Person<W> {
         Person { steps, ..self }
-    }
-
-    /// Says once, as soon as the bytes are known, that the user's own limit makes the copy take days.
-    fn tell_of_limit(&self, progress: &Progress) {
-        let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(bits_per_second), true) = (*limit, progress.scan_complete) else { return };
-        *limit = None;
-        let bits = u128::from(progress.bytes_known.saturating_sub(progress.bytes)) * 8;
-        let seconds = u64::try_from(bits / u128::from(bits_per_second.max(1))).unwrap_or(u64::MAX);
-        if seconds >= LONG_SECONDS {
-            let (rate, days) = (show_rate(bits_per_second as f64), seconds / LONG_SECONDS);
-            let days = counted(days, "day", "days");
-            self.say(
-                Detail::Summary,
-                &format!("with the limit of {rate} this takes {days} (--rate, fobs ctl)"),
-            );
-        }
     }
 
     fn say(&self, detail: Detail, sentence: &str) {
@@ -112,7 +92,7 @@ impl<W: Write + Send> EventSink for Person<W> {
                 self.say(Detail::Files, &line);
             }
             Event::Progress(progress) => {
-                self.tell_of_limit(&progress);
+                self.limit.told(&progress).iter().for_each(|told| self.say(Detail::Summary, told));
                 if let Some(bar) = &self.bar {
                     bar.show(&progress);
                 }
@@ -240,24 +220,7 @@ fn span(seconds: f64) -> String {
 mod tests {
     use super::*;
     use fobs::cause::{Remedy, RemedyAction, RemedyResult};
-
-    #[test]
-    fn a_limit_that_makes_a_copy_take_days_is_told_once() {
-        let said = |limit, scan_complete| {
-            let person = Person::new(Vec::new(), Detail::Summary, None).limited(limit);
-            let progress = Progress { bytes_known: 60_000_000, scan_complete, ..Progress::default() };
-            person.event(Event::Progress(progress.clone()));
-            person.event(Event::Progress(progress));
-            String::from_utf8(person.out.into_inner().unwrap()).unwrap()
-        };
-        assert_eq!(
-            said(Some(100), true),
-            "fobs: with the limit of 100 bit/s this takes 55 days (--rate, fobs ctl)\n"
-        );
-        assert_eq!(said(Some(100), false), "", "the bytes are not known yet");
-        assert_eq!(said(Some(100_000_000), true), "");
-        assert_eq!(said(None, true), "");
-    }
+    use fobs::event::Progress;
 
     /// The output at this level.
     fn output(detail: Detail, events: &[Event], outcome: &Outcome) -> String {

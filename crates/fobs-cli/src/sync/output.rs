@@ -19,7 +19,7 @@ use super::order::Held;
 use super::progress::{Standing, complete, fitted, flowing};
 use super::wording::Wording;
 use crate::args::sync::SyncArgs;
-use crate::output::{Reporter, Steps, note};
+use crate::output::{OwnLimit, Reporter, Steps, note};
 
 /// Most lines that wait for their file with `--progress`; further ones are printed at once.
 const WAITING_MAX: usize = 1 << 16;
@@ -43,6 +43,7 @@ pub struct Lines {
     zone: TimeZone,
     /// Lines of how far the whole is, with `--progress`.
     steps: Option<Steps>,
+    limit: OwnLimit,
     state: Mutex<Printed>,
 }
 
@@ -92,6 +93,7 @@ impl Lines {
         Lines {
             log,
             steps,
+            limit: OwnLimit::new(args.chosen.rate_limit()),
             letters: Letters::of(args.chosen.program.raw_names),
             charsets: args.chosen.sync.charsets,
             wording,
@@ -274,6 +276,7 @@ impl Lines {
     fn progress(&self, progress: &Progress) {
         let mut state = self.state();
         state.is_listed = progress.scan_complete;
+        self.limit.told(progress).filter(|_| !self.wording.quiet).iter().for_each(|told| note(told));
         // A large file has no line of its own for hours.
         if let Some(line) = self.steps.as_ref().and_then(|steps| steps.line(progress)) {
             note(&line);
