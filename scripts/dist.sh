@@ -43,7 +43,8 @@ target_of() { echo "$1-unknown-linux-musl"; }
 binary_of() { echo "$out/fobs-$(target_of "$1")"; }
 
 compile() {
-    cargo auditable zigbuild --locked --profile dist -p fobs-cli --target "$(target_of "$1")" \
+    # Without being asked for it, zig's linker makes a program that always lies at one address.
+    RUSTFLAGS="$RUSTFLAGS -C link-arg=-pie" cargo auditable zigbuild --locked --profile dist -p fobs-cli --target "$(target_of "$1")" \
         --target-dir "$target_dir"
     install -m 755 "$target_dir/$(target_of "$1")/dist/fobs" "$(binary_of "$1")"
 }
