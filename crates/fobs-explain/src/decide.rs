@@ -5,7 +5,7 @@ use super::limits::{Limit, Place};
 /// The observation that would decide, without a full stop; `HOST` is the far end.
 pub(super) fn decide(first: Limit, second: Option<Limit>) -> &'static str {
     use Limit::{
-        ChannelWindow, CompetingTraffic, NarrowPath, Outage, Policer, RandomLoss, ReceiverBuffer,
+        ChannelWindow, CompetingTraffic, NarrowPath, Outage, Pipe, Policer, RandomLoss, ReceiverBuffer,
         ReceiverPaused, Reordering, ReturnPath, RouteChange, StartUp,
     };
     let Some(second) = second else { return "a longer copy with --explain" };
@@ -20,7 +20,7 @@ pub(super) fn decide(first: Limit, second: Option<Limit>) -> &'static str {
         "a second copy with --rate at half of this one's rate: losses that stay do not depend on the rate"
     } else if one_of(ReturnPath) || one_of(Reordering) || one_of(Outage) {
         "fobs doctor HOST, and the same copy in the other direction"
-    } else if one_of(ReceiverPaused) || one_of(ChannelWindow) || both_ends(pair) {
+    } else if one_of(ReceiverPaused) || one_of(ChannelWindow) || one_of(Pipe) || both_ends(pair) {
         "fobs doctor HOST, which examines both hosts apart from the path"
     } else {
         "a second copy with --rate at half of this one's rate: an end that is then idle was not the limit"

@@ -32,6 +32,7 @@ macro_rules! each_limit {
             stream_buffer: StreamBuffer, "the send buffers of the streams", [];
             stream_window: StreamWindow, "the receiver's windows of the streams", [];
             channel_window: ChannelWindow, "the window of the ssh channel", [];
+            pipe: Pipe, "the pipe to the program at the other end", [];
             receiver_paused: ReceiverPaused, "the receiving process or its host: it stood still",
                 [ReceiverPaused = "receiver paused"];
             receiver_cpu: ReceiverCpu, "the receiver's CPU: too little of it, or all of it busy",

@@ -28,7 +28,7 @@ const LINES_MAX: usize = 2 * journal::SAMPLES_MAX
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Head {
-    /// `ssh` or `tls`.
+    /// A word of [`fobs_model::event::control`], or `tcp` of another program's connection.
     pub control: String,
     /// `udp`.
     pub transport: String,

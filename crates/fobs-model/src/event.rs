@@ -7,13 +7,23 @@ use crate::measured::Measured;
 use crate::walls::Walls;
 use serde::{Deserialize, Serialize};
 
+/// What a control channel goes through, in a word.
+pub mod control {
+    /// ssh.
+    pub const SSH: &str = "ssh";
+    /// TLS 1.3 to a daemon.
+    pub const TLS: &str = "tls";
+    /// The pipes of another program: this one again, in a copy within one host, or that of `-e`.
+    pub const PIPE: &str = "pipe";
+}
+
 /// Something that happened in a running transfer or server; delivered through [`EventSink`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
     /// The session is set up; data may flow from here on.
     Started {
-        /// `ssh` or `tls`.
+        /// A word of [`control`].
         control: &'static str,
         /// How the keys of `tls` were exchanged, such as `X25519MLKEM768`; those of `ssh` are its own.
         key_exchange: Option<&'static str>,

@@ -36,10 +36,10 @@ use fobs_engine::{LanesSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throt
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::event::{Event, EventSink, Summary, control};
 use fobs_model::message::{Accept, Hello, Open, PARTS, PathRole, Reuse, STEER, Sending};
 use fobs_model::options::sync::SYNC2;
-use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
+use fobs_model::options::{Carrier, Privileges, Remote, ShellGrammar, TransferOptions, Transport};
 use fobs_model::walls::Walls;
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::sender::SenderConfig;
@@ -288,10 +288,7 @@ impl Client<'_> {
     ) -> Result<()> {
         self.hook = None;
         self.cancel.check()?;
-        let control = match self.channel.carrier {
-            Carrier::Ssh => "ssh",
-            Carrier::Daemon => "tls",
-        };
+        let control = control_word(&self.channel, self.options);
         self.events.event(match course.started() {
             Start::First => {
                 let transport = first_transport(self.options.transport);
@@ -308,6 +305,15 @@ impl Client<'_> {
 fn config_of(options: &TransferOptions, sending: &Sending, chunk_limit: u32) -> Result<SenderConfig> {
     let config = sender_config(sending, options.packet_size, chunk_limit)?;
     Ok(SenderConfig { chunks_max: chunks_within(options.memory) as usize, ..config })
+}
+
+/// The control channel in a word, of events and records.
+fn control_word(channel: &ControlChannel, options: &TransferOptions) -> &'static str {
+    match (channel.carrier, options.ssh.grammar) {
+        (Carrier::Daemon, _) => control::TLS,
+        (Carrier::Ssh, ShellGrammar::Ssh) => control::SSH,
+        (Carrier::Ssh, ShellGrammar::HostAndCommand) => control::PIPE,
+    }
 }
 
 /// What data begins on.

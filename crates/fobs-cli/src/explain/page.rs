@@ -78,15 +78,18 @@ fn listed(name: &str, lines: &[String]) -> Markup {
 
 /// The charts over time, from the differences of neighbouring samples.
 fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
-    let each = |name, colour, value: &dyn Fn(&SenderSample, f64) -> f64| {
+    let each = |name, colour, value: &dyn Fn(&SenderSample, f64) -> Option<f64>| {
         let points = samples.windows(2).filter_map(|pair| {
             let since = pair[1].what.since(&pair[0].what);
             let seconds = since.time_us as f64 / 1e6;
-            (seconds > 0.0).then(|| (pair[1].what.time_us as f64 / 1e6, value(&since, seconds)))
+            let value = (seconds > 0.0).then(|| value(&since, seconds)).flatten();
+            value.map(|value| (pair[1].what.time_us as f64 / 1e6, value))
         });
         Curve { name, colour, points: points.collect() }
     };
-    let bits = |bytes: u64, seconds: f64| bytes as f64 * 8.0 / seconds;
+    let bits = |bytes: u64, seconds: f64| Some(bytes as f64 * 8.0 / seconds);
+    // Until a round trip is known there is none to draw.
+    let trip = |micros: u64| (micros > 0).then_some(micros as f64 / 1e3);
     let lost = |name, colour, count: fn(&SenderSample) -> u64| Curve {
         name,
         colour,
@@ -95,13 +98,13 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
     [
         Chart {
             title: "Throughput",
-            legend: "What left the sender, packets sent again included, and what the receiver has said to have. \
-                     The space between them is lost or in flight.",
+            legend: "What left the sender, in packets or over streams, sent again included, and what the receiver \
+                     has said to have. The space between them is lost or in flight.",
             time: SINCE,
             unit: Unit::BitsPerSecond,
             curves: vec![
-                each("sent", Colour::Orange, &|s, t| bits(s.bytes_sent, t)),
-                each("acknowledged", Colour::Blue, &|s, t| bits(s.bytes_acked, t)),
+                each("sent", Colour::Orange, &|s, t| bits(s.bytes_sent.saturating_add(s.bytes_framed), t)),
+                each("acknowledged", Colour::Blue, &|s, t| bits(s.bytes_delivered(), t)),
             ],
         },
         Chart {
@@ -110,8 +113,8 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
             time: SINCE,
             unit: Unit::Milliseconds,
             curves: vec![
-                each("newest", Colour::Blue, &|s, _| s.rtt_us as f64 / 1e3),
-                each("smallest so far", Colour::Grey, &|s, _| s.rtt_min_us as f64 / 1e3),
+                each("newest", Colour::Blue, &|s, _| trip(s.rtt_us)),
+                each("smallest so far", Colour::Grey, &|s, _| trip(s.rtt_min_us)),
             ],
         },
         Chart {

@@ -12,6 +12,7 @@ use crate::path::PathProfile;
 use crate::rates::Rates;
 use crate::segment::Segment;
 use crate::trace::{End, Trace};
+use fobs_model::event::control;
 use fobs_model::options::CongestionControl;
 use fobs_model::sample::{Cpu, ReceiverSample, SenderSample, Work};
 use fobs_model::units::{STREAMS_HELD, STREAMS_QUEUED, Wait};
@@ -57,6 +58,8 @@ pub(super) enum StreamBrake {
     SendBuffer,
     /// The window of the ssh channel.
     ChannelWindow,
+    /// The pipe to another program.
+    Pipe,
     /// The congestion window, and so the path.
     Path,
 }
@@ -169,7 +172,7 @@ impl<'a> Facts<'a> {
     /// Whether the ssh channel was full.
     fn channel_is_full(&self) -> bool {
         let carried = self.channel_bps() / 8.0 * self.channel_rtt_ms() / 1e3;
-        self.trace.head.control == "ssh" && CHANNEL_HELD.contains(&(carried / CHANNEL_WINDOW))
+        self.trace.head.control == control::SSH && CHANNEL_HELD.contains(&(carried / CHANNEL_WINDOW))
     }
 
     /// File bits for each datagram bit, 0 to 1: what a rate on the wire means to the user.
@@ -237,6 +240,9 @@ impl<'a> Facts<'a> {
     /// What held the streams back.
     pub(super) fn stream_brake(&self) -> StreamBrake {
         let Some(streams) = self.sender().map(|s| &s.streams) else { return StreamBrake::Path };
+        if self.trace.head.control == control::PIPE {
+            return StreamBrake::Pipe;
+        }
         // TCP_INFO is there for each stream but the ssh channel.
         if streams.busy_us == 0 && self.channel_is_full() {
             return StreamBrake::ChannelWindow;

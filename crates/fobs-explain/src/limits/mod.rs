@@ -19,6 +19,7 @@ mod far_side;
 mod local_queue;
 mod narrow_path;
 mod outage;
+mod pipe;
 mod policer;
 mod random_loss;
 mod rate_cap;

@@ -4,7 +4,7 @@ use super::ends::{local_sources, open_source};
 use super::hearing::{Awaited, Hearing};
 use super::persist::Course;
 use super::request::out_of_turn;
-use super::{Client, Done, hang_up};
+use super::{Client, Done, control_word, hang_up};
 use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
 use crate::session::summary;
 use fobs_channel::control::ControlChannel;
@@ -14,7 +14,7 @@ use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::message::{Accept, Complete, Finished, Message, Open, Reuse};
-use fobs_model::options::{Carrier, Location, TransferOptions, Transport};
+use fobs_model::options::{Location, TransferOptions, Transport};
 use fobs_model::text::printable;
 use fobs_store::{Sink, SourceShape};
 use fobs_sys::confine;
@@ -95,13 +95,13 @@ impl Client<'_> {
         let template_keeps = template.reuse.keep;
         let reuse = Reuse { object: Some(chunk), ..template.reuse.clone() };
         let open = Open { shape: Some(shape), reuse, ..template };
-        let Client { mut channel, ssh, events, cancel, .. } = self;
+        let Client { mut channel, ssh, events, cancel, options, .. } = self;
         let (asked, began) = (Instant::now(), course.began);
         let (events_of_copy, keeps) = (events.clone(), template_keeps);
         let reporter = Reporter::new(events, channel.writer.clone());
         object.failures.drain(..).for_each(|failure| reporter.failed(failure));
         let peer = channel.peer.description.clone();
-        let mut hearing = Hearing::of(Awaited::Stored, &mut channel, self.options.timeout);
+        let mut hearing = Hearing::of(Awaited::Stored, &mut channel, options.timeout);
         let sent = hearing.channel.writer.send(&Message::Open(Box::new(open)));
         sent.map_err(|error| cancel.explain(error))?;
         let complete = loop {
@@ -113,7 +113,7 @@ impl Client<'_> {
             }
         };
         drop(hearing);
-        tell_start(&events_of_copy, &channel, keeps, course);
+        tell_start(&events_of_copy, &channel, options, keeps, course);
         if complete.root != object.root() {
             let theirs = printable(&complete.root, ROOT_DIGITS);
             let message =
@@ -139,7 +139,7 @@ impl Client<'_> {
         course: &mut Course,
     ) -> Result<Done> {
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
-        tell_start(&self.events, &self.channel, self.reuse.keep, course);
+        tell_start(&self.events, &self.channel, self.options, self.reuse.keep, course);
         let (stored, closing) = match sink.writes_below()? {
             // Into memory, or a stream that is open already.
             none if none.is_empty() => store(object, sink, &reporter)?,
@@ -160,13 +160,16 @@ impl Client<'_> {
 }
 
 /// A copy begins, of which nothing is left to do. (A session's user has not asked for a copy.)
-fn tell_start(events: &Arc<dyn EventSink>, channel: &ControlChannel, keeps: bool, course: &mut Course) {
+fn tell_start(
+    events: &Arc<dyn EventSink>,
+    channel: &ControlChannel,
+    options: &TransferOptions,
+    keeps: bool,
+    course: &mut Course,
+) {
     course.started();
     if !keeps {
-        let control = match channel.carrier {
-            Carrier::Ssh => "ssh",
-            Carrier::Daemon => "tls",
-        };
+        let control = control_word(channel, options);
         let key_exchange = channel.key_exchange;
         let (transport, cipher, cc) = ("control", "", "auto");
         events.event(Event::Started { control, key_exchange, transport, cipher, cc, walls: None });

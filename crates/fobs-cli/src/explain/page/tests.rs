@@ -202,6 +202,28 @@ fn a_clean_copy_has_no_panel_of_losses() {
     assert!(page.contains("<h2>Throughput") && !page.contains("<h2>Loss"), "{page}");
 }
 
+#[test]
+fn a_copy_over_streams_is_drawn_at_its_rate_and_without_a_round_trip_that_nobody_knows() {
+    let mut journal = Journal::new();
+    for step in 0..9_u64 {
+        let sample = SenderSample {
+            time_us: step * 100_000,
+            bytes_framed: step * 1_300_000,
+            bytes_frames_delivered: step * 1_250_000,
+            ..SenderSample::default()
+        };
+        journal.push(At { at_us: step * 100_000, what: Measured::Sender(sample) });
+    }
+    let page = drawn(&Trace { journal, ..trace(0, 1_000_000) });
+    let section =
+        page.split("<section>").find(|section| section.contains("<h2>Throughput")).expect("a chart");
+    assert!(
+        section.contains("Mbit/s") && section.contains(">sent<") && section.contains(">acknowledged<"),
+        "{section}"
+    );
+    assert!(!page.contains("<h2>Round trip"), "none was measured");
+}
+
 /// Names of the colours that follow each `before` in a part of the page.
 fn colours<'a>(section: &'a str, before: &str) -> std::collections::BTreeSet<&'a str> {
     section.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
