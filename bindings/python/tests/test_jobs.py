@@ -96,6 +96,19 @@ def test_a_failed_job_raises_what_its_attempt_failed_with(kept: Kept) -> None:
     assert (kept.work / "out").read_bytes() == b"now it is"
 
 
+@pytest.mark.parametrize(("code", "ends_well"), [(0, True), (24, True), (23, False), (35, False)])
+def test_a_run_of_a_repeated_job_ends_as_that_of_another(code: int, ends_well: bool) -> None:
+    # 24: files were gone before they were read, as happens each night where somebody works.
+    view = {"standing": {"phase": "waiting", "runs": 1, "exit_code": code, "message": "m"}, "attempts": []}
+    job = fobs.jobs.Job(fobs.jobs.Keeper(socket="/nowhere"), 1, view)
+    if ends_well:
+        assert job._outcome() is job
+    else:
+        with pytest.raises(fobs.Error) as caught:
+            job._outcome()
+        assert caught.value.exit_code == code
+
+
 def test_the_same_key_is_one_job(kept: Kept) -> None:
     (kept.work / "in").write_bytes(b"x")
     first = fobs.jobs.submit("cp", "in", "out", key="k")

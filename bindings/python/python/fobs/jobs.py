@@ -49,6 +49,8 @@ _MOMENT_MIN = 1e9
 # Options that the keeper takes as they are.
 _AS_THEY_ARE = ("name", "label", "priority", "between", "retries", "key")
 _FINAL = frozenset({"done", "failed", "cancelled"})
+# Exit codes of a run that the keeper counts as done: none yet, all was copied, or all that was still there.
+_WELL = frozenset({None, 0, 24})
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -219,7 +221,7 @@ class Job:
         if standing["phase"] == "cancelled":
             raise CancelledError(f"job {self.id} was cancelled")
         ending = next((one["ending"] for one in reversed(self.view["attempts"]) if one["ending"]), None)
-        if standing["phase"] == "failed" or (standing["phase"] != "done" and standing["exit_code"] not in (0, None)):
+        if standing["phase"] == "failed" or (standing["phase"] != "done" and standing["exit_code"] not in _WELL):
             kind = (ending or {}).get("kind")
             codes = {kind.exit_code: kind.code for kind in _KINDS}
             raise from_code(kind or codes.get(standing["exit_code"] or -1, "timeout"), f"job {self.id}: {message}")
