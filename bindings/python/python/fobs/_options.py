@@ -240,9 +240,14 @@ def _whole(name: str, value: Any) -> int:
     return int(number)
 
 
+def bits_per_second(name: str, value: Any) -> int:
+    """A rate, with a unit or without."""
+    return _amount(name, value, bits=True)
+
+
 def _rate(name: str, value: Any) -> str:
     """In bits per second; with a unit where one was given, for a small number alone is a mistake."""
-    bits = _amount(name, value, bits=True)
+    bits = bits_per_second(name, value)
     has_unit = isinstance(value, str) and value.strip()[-1:].isalpha()
     return f"{bits}bit" if has_unit else str(bits)
 
