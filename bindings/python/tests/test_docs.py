@@ -28,7 +28,7 @@ RUNNING = {"README.md": 1, "cluster.md": 6, "python.md": 6}
 
 def blocks(document: Path, language: str = "python") -> Iterator[tuple[str, str]]:
     """The blocks of a document: each with its mark."""
-    found = re.findall(rf"^```{language}\b *(.*)\n((?:.*\n)*?)```$", document.read_text(), re.MULTILINE)
+    found = re.findall(rf"^ *```{language}\b *(.*)\n((?:.*\n)*?) *```$", document.read_text(), re.MULTILINE)
     yield from found
 
 
