@@ -23,13 +23,15 @@ use super::sshd::Sshd;
 /// The documents whose commands have a test of their own.
 const ALONE: [&str; 2] = ["README.md", "docs/guide.md"];
 /// Fewest blocks that run, so that marks do not hide all of them.
-const RUNNING_MIN: usize = 30;
+const RUNNING_MIN: usize = 31;
 /// What a block may hold: commands under another name would be run by no test.
 const LANGUAGES: [&str; 8] = ["", "sh", "python", "rust", "toml", "json", "text", "mermaid"];
 /// What the commands of one document may take beyond one test's time.
 const MORE_TIME: Duration = Duration::from_secs(240);
 /// The daemon's usual port: the commands name none.
 const PORT: u16 = 45_600;
+/// Stands in a document for the fingerprint that a keeper of jobs prints.
+const FINGERPRINT: &str = "1f2e...";
 
 /// A block of commands.
 struct Block {
@@ -163,7 +165,8 @@ impl Desk {
         // The home directory of the other host is not that of the user who runs the tests.
         let keys = case.path("ssh/authorized_keys");
         let key = fs::read_to_string(&keys).expect("the user's key");
-        let shell = format!("cd {home} && exec env HOME={home} PATH={bin}:$PATH /bin/sh -c");
+        let shell =
+            format!("cd {home} && exec env HOME={home} XDG_RUNTIME_DIR={home} PATH={bin}:$PATH /bin/sh -c");
         let line = format!("command=\"{shell} \\\"$SSH_ORIGINAL_COMMAND\\\"\" {key}");
         fs::write(&keys, line).expect("a file of ours");
         let config = fs::read_to_string(&sshd.config).expect("a file of ours");
@@ -184,19 +187,39 @@ impl Desk {
 
     /// Runs the blocks of a document that run.
     fn run(&mut self, document: &str) {
-        for Block { line, mark, commands } in blocks(&text(document)) {
+        let page = text(document);
+        let keeper = page.contains(FINGERPRINT).then(|| self.keep());
+        for Block { line, mark, commands } in blocks(&page) {
             if mark != "runs" {
                 continue;
             }
             for command in whole(&commands) {
                 let expected =
                     command.rsplit_once("# ").and_then(|(_, why)| why.split_once(": ")?.0.parse().ok());
+                let printed = keeper.as_ref().map_or("", |(_, fingerprint)| fingerprint);
+                let command = command.replace(FINGERPRINT, printed);
                 self.play(&command, expected.unwrap_or(0), &format!("{document}:{line}"));
             }
             self.prepare_next(&commands);
         }
         assert!(self.daemon.exited().is_none(), "the daemon still serves");
         assert!(self.sshd.logins() > 0);
+    }
+
+    /// A keeper of jobs at the other host, and its certificate's fingerprint.
+    fn keep(&self) -> (Running, String) {
+        let mut command = self.case.fobs(Side::Server);
+        command.args(["jobs", "serve", "--listen", "0.0.0.0:8443"]);
+        let mut keeper = self
+            .case
+            .start(command.env("HOME", self.case.path("far")).env("XDG_RUNTIME_DIR", self.case.path("far")));
+        let printed = |said: &str| Some(said.split_once("SHA-256: ")?.1.split_once(')')?.0.to_owned());
+        self.case.wait_for("the keeper listens", || {
+            assert!(keeper.exited().is_none(), "the keeper ended: {}", keeper.stderr_so_far());
+            printed(&keeper.stderr_so_far()).is_some()
+        });
+        let fingerprint = printed(&keeper.stderr_so_far()).expect("it listens");
+        (keeper, fingerprint)
     }
 
     /// Runs a command that ends with this code.
