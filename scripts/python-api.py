@@ -49,7 +49,7 @@ def rows() -> list[str]:
             continue
         if issubclass(thing, fobs.Error):
             bases = ", ".join(base.__name__ for base in thing.__bases__ if base is not fobs.Error)
-            code = f"exit code {thing.exit_code}" + (f"; also a {bases}" if bases and thing is not fobs.Error else "")
+            code = f"exit code {thing.exit_code}" + (f"; also {bases}" if bases and thing is not fobs.Error else "")
             lines.append(f"| `fobs.{name}` | {first_sentence(thing)} ({code}) |")
             continue
         lines.append(f"| `fobs.{name}` | {first_sentence(thing)} |")

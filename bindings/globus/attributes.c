@@ -5,7 +5,7 @@
 
 #include "parts.h"
 
-/* Seconds for which an open and an accept wait: the other end is told of the contact by a control channel. */
+/* Seconds for which an open asks for a name: the other end is told of the contact by a control channel. */
 #define WAIT_SECONDS 30
 
 globus_result_t fobs_xio_wrong(const char *what, const char *why)

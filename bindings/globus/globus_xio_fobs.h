@@ -12,7 +12,7 @@ typedef enum {
     GLOBUS_XIO_FOBS_SET_OPTION = 1,
     /* const char *host: the daemon where a server listens, "fobs://host:port"; this host's without. */
     GLOBUS_XIO_FOBS_SET_DAEMON,
-    /* int seconds: how long an open and an accept wait for the other end, 30 without; 0 or less is refused. */
+    /* int seconds: how long an open asks for a name while no one listens, 30 without; 0 or less is refused. */
     GLOBUS_XIO_FOBS_SET_WAIT,
     /* const char *value: options as in the strings of a stack, each by its own name. */
     GLOBUS_XIO_FOBS_SET_RATE,

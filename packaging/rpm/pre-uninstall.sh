@@ -1,3 +1,3 @@
 if [ "$1" = 0 ] && [ -d /run/systemd/system ]; then
-    systemctl --quiet stop fobs.service fobs.socket || true
+    systemctl --quiet stop fobs.service fobs.socket fobs-jobs.service || true
 fi

@@ -20,7 +20,7 @@ import pytest
 import fobs
 from fobs import _errors
 
-from .conftest import Served
+from .conftest import FOBS, Served
 
 Content = Callable[[int], bytes]
 
@@ -235,6 +235,15 @@ def test_a_thousand_sessions_leave_nothing(served: Served) -> None:
 def test_unknown_options_are_told_what_was_meant(name: str, meant: str) -> None:
     with pytest.raises(fobs.UsageError, match=f'there is no option "{name}"; {re.escape(meant)}'):
         fobs.cp("nowhere", "host:", **{name: True})  # type: ignore[arg-type]
+
+
+def test_each_option_of_the_command_is_here_or_said_where() -> None:
+    said = subprocess.run([FOBS, "cp", "--help"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    names = {name.replace("-", "_") for name in re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", said, re.MULTILINE)}
+    assert len(names) > 40
+    for name in sorted(names - set(fobs.Options.__annotations__)):
+        with pytest.raises(fobs.UsageError, match=f'there is no option "{name}"; .+; there are recursive, '):
+            fobs.Session("host:", **{name: True})
 
 
 def test_options_of_a_sync_are_known_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -305,10 +306,10 @@ def test_workers_with_other_versions_and_clocks_are_named(monkeypatch: pytest.Mo
     class Client:
         status = "running"
 
-        """Three workers: one of another version, one with a clock that is off, one without fobs."""
+        """Four workers: one of another version, two with a clock that is off, one without fobs."""
 
         def sync(self, *_: Any, **__: Any) -> Any:
-            return {"workers": {f"w{n}": {"resources": {f"fobs:n{n}": 1}} for n in range(3)}}
+            return {"workers": {f"w{n}": {"resources": {f"fobs:n{n}": 1}} for n in range(4)}}
 
         class scheduler:
             identity = None
@@ -318,15 +319,17 @@ def test_workers_with_other_versions_and_clocks_are_named(monkeypatch: pytest.Mo
                 "w0": Greeting("0.0.1", "h", time.time()),
                 "w1": Greeting(fobs.__version__, "h", time.time() - 7200),
                 "w2": ModuleNotFoundError("fobs"),
+                "w3": Greeting(fobs.__version__, "h", time.time() + 1000),
             }
 
-    nodes = [Node(f"n{n}", path="/x") for n in range(3)]
+    nodes = [Node(f"n{n}", path="/x") for n in range(4)]
     workers = _workers.Workers(Client(), nodes)
     workers.greet()
-    assert [workers.has(node) for node in nodes] == [False, True, False]
+    assert [workers.has(node) for node in nodes] == [False, True, False, True]
     text = "\n".join(workers.notices)
     assert "node n0: its worker w0 has fobs 0.0.1" in text and "install the same" in text
     assert "clock of node n1 is -2.0 hours off" in text
+    assert re.search(r"clock of node n3 is \+(1000|9\d\d) s off", text), text
     assert "node n2" in text and "install fobs[cluster]" in text
 
 
@@ -376,6 +379,10 @@ def test_the_command_has_json_and_the_exit_codes_of_cp(served: Served, tmp_path:
     assert "Warning" not in new.stderr
     switched = run(*keys, "--option", "fsync=true", "--option", "strict-host-key=false", str(source), served.url)
     assert switched.returncode == 0, switched.stderr
+    limited = run(*keys, "--rate", "400Mbit", "--timeout", "2m", str(source), served.url)
+    assert limited.returncode == 0, limited.stderr
+    mistaken = run(*keys, "--rate", "400Mbyte", str(source), served.url)
+    assert mistaken.returncode == 1 and "'400Mbyte' is no value of the option rate" in mistaken.stderr
     absent = run("--json", *keys, str(tmp_path / "absent"), served.url)
     assert absent.returncode == 3 and json.loads(absent.stdout.splitlines()[-1])["code"] == "no_source"
     refused = run(*keys, str(source), f"fobs://127.0.0.1:{free_port()}/")

@@ -240,6 +240,8 @@ def test_a_plan_says_what_each_node_would_do(third_party: tuple[Served, Served],
     assert len(planned.shards) > 1
     # Two sessions of 10 MB/s each.
     assert planned.seconds is not None and 0.5 <= planned.seconds * 20e6 / planned.bytes <= 2.0
+    worded = transfer(*nodes(third_party), dry_run=True, rate="80Mbit").planned
+    assert worded is not None and worded.seconds == planned.seconds
     assert {name for name, *_ in planned.nodes} == {"s", "d"}
     pulled = transfer(source.url, tmp_path / "here", dry_run=True, **source.keys).planned
     assert pulled is not None and pulled.seconds, "the rate of a source that is pulled from is measured"

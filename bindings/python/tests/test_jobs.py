@@ -6,8 +6,9 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,8 @@ def test_a_job_is_handed_in_and_waited_for(kept: Kept) -> None:
     assert any(line.startswith("done: ") for line in job.log())
     assert [one.id for one in fobs.jobs.list()] == [job.id]
     assert fobs.jobs.get(job.id).phase == "done"
+    assert [one.id for one in asyncio.run(fobs.jobs.list_async())] == [job.id]
+    assert asyncio.run(fobs.jobs.get_async(job.id)).phase == "done"
 
 
 def test_names_that_are_no_text_are_handed_in_whole(kept: Kept) -> None:
@@ -66,6 +69,23 @@ def test_what_is_no_job_is_refused_at_once(kept: Kept) -> None:
     assert fobs.jobs.list() == []
 
 
+def test_a_number_that_is_no_moment_is_refused(kept: Kept) -> None:
+    # An hour from now is meant, and 1970 would be taken: a job that runs at once, or fails at once.
+    moments: list[Any] = [3600, 0, -1.0, float("nan"), float("inf"), True, "06:00"]
+    for name in ("at", "deadline"):
+        for wrong in moments:
+            with pytest.raises(fobs.UsageError, match=f"{name}=.* is no moment"):
+                fobs.jobs.submit("cp", "in", "out", **{name: wrong})
+    spans: list[Any] = [0, -1, float("nan"), float("inf"), True, "1d", datetime.now()]
+    for wrong in spans:
+        with pytest.raises(fobs.UsageError, match="every=.* is no length of time"):
+            fobs.jobs.submit("cp", "in", "out", every=wrong)
+    assert fobs.jobs.list() == []
+    later = fobs.jobs.submit("cp", "in", "out", at=datetime.now() + timedelta(hours=1), every=86400)
+    assert later.phase == "waiting" and later.view["spec"]["every_ms"] == 86_400_000
+    later.cancel()
+
+
 def test_a_failed_job_raises_what_its_attempt_failed_with(kept: Kept) -> None:
     job = fobs.jobs.submit("cp", "not-there", "out")
     with pytest.raises(fobs.SourceNotFoundError, match="not-there"):
@@ -74,6 +94,19 @@ def test_a_failed_job_raises_what_its_attempt_failed_with(kept: Kept) -> None:
     (kept.work / "not-there").write_bytes(b"now it is")
     job.retry().wait(timeout=60)
     assert (kept.work / "out").read_bytes() == b"now it is"
+
+
+@pytest.mark.parametrize(("code", "ends_well"), [(0, True), (24, True), (23, False), (35, False)])
+def test_a_run_of_a_repeated_job_ends_as_that_of_another(code: int, ends_well: bool) -> None:
+    # 24: files were gone before they were read, as happens each night where somebody works.
+    view = {"standing": {"phase": "waiting", "runs": 1, "exit_code": code, "message": "m"}, "attempts": []}
+    job = fobs.jobs.Job(fobs.jobs.Keeper(socket="/nowhere"), 1, view)
+    if ends_well:
+        assert job._outcome() is job
+    else:
+        with pytest.raises(fobs.Error) as caught:
+            job._outcome()
+        assert caught.value.exit_code == code
 
 
 def test_the_same_key_is_one_job(kept: Kept) -> None:

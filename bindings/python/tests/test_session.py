@@ -206,7 +206,7 @@ def test_the_readme_runs_over_ssh(
 ) -> None:
     pytest.importorskip("numpy")
     text = (Path(__file__).parents[1] / "README.md").read_text()
-    program = text.split("```python\n")[1].split("```")[0]
+    program = text.split("```python runs\n")[1].split("```")[0]
     assert '"host:data"' in program
     (tmp_path / "there").mkdir()
     (tmp_path / "results.h5").write_bytes(b"a file")

@@ -173,9 +173,26 @@ async fn connect(target: &Target) -> Result<(Box<dyn Stream>, String, &str), Dia
             let name = ServerName::try_from(url.host.clone()).map_err(DialError::broken)?;
             let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
             // Nothing was asked yet.
-            Ok((Box::new(tls.map_err(DialError::NotThere)?), host, path))
+            Ok((Box::new(tls.map_err(|error| DialError::NotThere(of_tls(error, url, trust)))?), host, path))
         }
     }
+}
+
+/// The same error; one about the server's certificate in a sentence.
+fn of_tls(error: io::Error, url: &Url, trust: &Trust) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let Some(rustls::Error::InvalidCertificate(why)) = inner else { return error };
+    let place = format!("{}:{}", url.host, url.port);
+    io::Error::other(match trust {
+        Trust::Certificate(fingerprint) => format!(
+            "what listens at {place} has another certificate than the one with the SHA-256 {fingerprint}, so nothing was \
+             asked; take the fingerprint that its server prints, if it has a new one"
+        ),
+        Trust::Authorities => format!(
+            "no authority that this host trusts has signed the certificate of {place} for that name ({why}), so nothing \
+             was asked; name its authority in SSL_CERT_FILE (a keeper that makes its own certificate is known by --fingerprint)"
+        ),
+    })
 }
 
 fn config(trust: &Trust) -> Result<ClientConfig, String> {

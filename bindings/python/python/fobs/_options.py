@@ -74,8 +74,17 @@ OF_SYNC = ("delete", "dry_run", "exclude")
 _ELSEWHERE = {
     **dict.fromkeys(OF_SYNC, "fobs.sync has it"),
     **dict.fromkeys(("json", "verbose", "quiet"), "the result has the figures"),
-    "explain": "start_cp(...).explain has it",
+    **dict.fromkeys(("explain", "trace"), "start_cp(...).explain has why it is as fast as it is"),
+    **dict.fromkeys(("ipv4", "ipv6"), "give address_family=4 or 6"),
+    **dict.fromkeys(("loss_cause", "stream_allotment", "tcp_buffer", "tcp_cc"), "the command fobs cp alone has it"),
     "archive": "fobs.sync does what fobs sync -a does",
+    "deadline": "the command alone has it; fobs.jobs.submit takes it in the command's words",
+    "help": "fobs.Options is the list",
+    "jump": "did you mean ssh_jump?",
+    "no_push_binary": "give push_binary=False",
+    "progress": "each call takes it, a session does not",
+    "ssh": "did you mean ssh_program?",
+    "through_here": "one side of a copy is this host; get the data, then put it",
 }
 #: Files of this host: resolved once, so that they mean the same after a chdir and in another process.
 _FILES = frozenset({"identity", "known_hosts", "ssh_config"})
@@ -128,8 +137,9 @@ def _known(name: str, names: Sequence[str]) -> None:
     """Refuses a name that is no option, with what was probably meant."""
     if name in Options.__annotations__:
         return
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), names, n=1, cutoff=0.7)
-    meant = _ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else None)
+    plain_name = name.lower().replace("-", "_")
+    near = difflib.get_close_matches(plain_name, names, n=1, cutoff=0.7)
+    meant = _ELSEWHERE.get(plain_name) or (f"did you mean {near[0]}?" if near else None)
     tip = f"; {meant}" if meant else ""
     raise UsageError(f'there is no option "{name}"{tip}; there are {", ".join(names)}')
 
@@ -230,9 +240,14 @@ def _whole(name: str, value: Any) -> int:
     return int(number)
 
 
+def bits_per_second(name: str, value: Any) -> int:
+    """A rate, with a unit or without."""
+    return _amount(name, value, bits=True)
+
+
 def _rate(name: str, value: Any) -> str:
     """In bits per second; with a unit where one was given, for a small number alone is a mistake."""
-    bits = _amount(name, value, bits=True)
+    bits = bits_per_second(name, value)
     has_unit = isinstance(value, str) and value.strip()[-1:].isalpha()
     return f"{bits}bit" if has_unit else str(bits)
 

@@ -15,6 +15,8 @@ import asyncio
 import base64
 import builtins
 import functools
+import math
+import numbers
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +27,7 @@ from ._errors import ALL as _KINDS
 from ._errors import CancelledError, ConnectError, UsageError, from_code
 from ._keeper import Way
 
-__all__ = ["Job", "Keeper", "SubmitOptions", "get", "list", "submit", "submit_async"]
+__all__ = ["Job", "Keeper", "SubmitOptions", "get", "get_async", "list", "list_async", "submit", "submit_async"]
 
 #: A word of a command: text, or a path.
 Word = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -42,9 +44,13 @@ _VARIABLES = frozenset(
     "XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME".split()
 )
 _PREFIXES = ("FOBS_", "LC_", "RSYNC_")
+# Least moment, in seconds since 1970, that a number stands for: less is a time span by mistake (2001-09-09).
+_MOMENT_MIN = 1e9
 # Options that the keeper takes as they are.
 _AS_THEY_ARE = ("name", "label", "priority", "between", "retries", "key")
 _FINAL = frozenset({"done", "failed", "cancelled"})
+# Exit codes of a run that the keeper counts as done: none yet, all was copied, or all that was still there.
+_WELL = frozenset({None, 0, 24})
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -215,7 +221,7 @@ class Job:
         if standing["phase"] == "cancelled":
             raise CancelledError(f"job {self.id} was cancelled")
         ending = next((one["ending"] for one in reversed(self.view["attempts"]) if one["ending"]), None)
-        if standing["phase"] == "failed" or (standing["phase"] != "done" and standing["exit_code"] not in (0, None)):
+        if standing["phase"] == "failed" or (standing["phase"] != "done" and standing["exit_code"] not in _WELL):
             kind = (ending or {}).get("kind")
             codes = {kind.exit_code: kind.code for kind in _KINDS}
             raise from_code(kind or codes.get(standing["exit_code"] or -1, "timeout"), f"job {self.id}: {message}")
@@ -320,10 +326,9 @@ class Keeper:
             spec["after"] = [one.id if isinstance(one, Job) else int(one) for one in options["after"]]
         for name in ("at", "deadline"):
             if name in given:
-                spec[f"{name}_ms"] = _moment(given[name])
+                spec[f"{name}_ms"] = _moment(name, given[name])
         if "every" in options:
-            every = options["every"]
-            spec["every_ms"] = round((every.total_seconds() if isinstance(every, timedelta) else every) * 1000)
+            spec["every_ms"] = _span("every", options["every"])
         if "notify" in options:
             notify = options["notify"]
             spec["notify"] = [_word(word) for word in ([notify] if isinstance(notify, str) else notify)]
@@ -348,11 +353,25 @@ def _umask() -> int:
         return next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o077)
 
 
-def _moment(when: datetime | timedelta | float) -> int:
+def _moment(name: str, when: datetime | timedelta | float) -> int:
     """Ms since 1970. A naive datetime is local time, a timedelta begins now."""
     if isinstance(when, timedelta):
         return round((time.time() + when.total_seconds()) * 1000)
-    return round((when.timestamp() if isinstance(when, datetime) else when) * 1000)
+    moment = when.timestamp() if isinstance(when, datetime) else when
+    if not (isinstance(moment, numbers.Real) and _MOMENT_MIN <= moment < math.inf):
+        raise UsageError(
+            f"{name}={when!r} is no moment of a job: give a datetime, a timedelta from now (timedelta(hours=1)), "
+            "or seconds since 1970 (time.time() + 3600)"
+        )
+    return round(float(moment) * 1000)
+
+
+def _span(name: str, span: timedelta | float) -> int:
+    """Ms of a length of time."""
+    length = span.total_seconds() if isinstance(span, timedelta) else span
+    if not isinstance(length, numbers.Real) or isinstance(length, bool) or not 0 < length < math.inf:
+        raise UsageError(f"{name}={span!r} is no length of time: give a timedelta or seconds")
+    return round(float(length) * 1000)
 
 
 def submit(*command: Word, **options: Unpack[SubmitOptions]) -> Job:
@@ -372,6 +391,16 @@ def get(id: int) -> Job:
     return Keeper().get(id)
 
 
+async def get_async(id: int) -> Job:
+    """As :func:`get`."""
+    return await Keeper().get_async(id)
+
+
 def list() -> builtins.list[Job]:
     """All jobs that this user's keeper has, by number."""
     return Keeper().list()
+
+
+async def list_async() -> builtins.list[Job]:
+    """As :func:`list`."""
+    return await Keeper().list_async()

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::case::{Case, fobs_path, peer_path, wait_until_listening};
 use super::files::write_random;
 use super::needs;
@@ -18,22 +20,18 @@ use super::net::Side;
 use super::process::Running;
 use super::sshd::Sshd;
 
-/// The documents whose blocks are looked at.
-const DOCUMENTS: [&str; 7] = [
-    "README.md",
-    "docs/guide.md",
-    "docs/install.md",
-    "docs/security.md",
-    "docs/python.md",
-    "docs/cluster.md",
-    "docs/tuning.md",
-];
+/// The documents whose commands have a test of their own.
+const ALONE: [&str; 2] = ["README.md", "docs/guide.md"];
 /// Fewest blocks that run, so that marks do not hide all of them.
-const RUNNING_MIN: usize = 27;
+const RUNNING_MIN: usize = 31;
+/// What a block may hold: commands under another name would be run by no test.
+const LANGUAGES: [&str; 8] = ["", "sh", "python", "rust", "toml", "json", "text", "mermaid"];
 /// What the commands of one document may take beyond one test's time.
 const MORE_TIME: Duration = Duration::from_secs(240);
 /// The daemon's usual port: the commands name none.
 const PORT: u16 = 45_600;
+/// Stands in a document for the fingerprint that a keeper of jobs prints.
+const FINGERPRINT: &str = "1f2e...";
 
 /// A block of commands.
 struct Block {
@@ -42,7 +40,19 @@ struct Block {
     commands: Vec<String>,
 }
 
-fn text(document: &str) -> String {
+/// README.md and every page of docs/, in this order: a new page is looked at, too.
+fn documents() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let entries = fs::read_dir(folder).expect("the documents").map(|entry| entry.expect("an entry"));
+    let names = entries.map(|entry| entry.file_name().into_string().expect("text"));
+    let mut pages: Vec<String> =
+        names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
+    pages.sort();
+    pages.insert(0, "README.md".to_owned());
+    pages
+}
+
+pub(super) fn text(document: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -66,10 +76,38 @@ fn blocks(text: &str) -> Vec<Block> {
 }
 
 #[test]
+fn every_block_says_in_one_way_what_it_holds() {
+    for document in documents() {
+        let mut inside = None;
+        for (index, line) in text(&document).lines().enumerate() {
+            let line = line.trim_start();
+            let place = format!("{document}:{}: {line}", index + 1);
+            assert!(!line.starts_with("~~~") && !line.starts_with("````"), "{place}: three back-ticks");
+            // What a program prints, or a file has, needs no name.
+            let is_command = line.starts_with("fobs ") || line.starts_with("$ ");
+            assert!(
+                inside.as_deref() != Some("") || !is_command,
+                "{place}: a command, in a block without `sh`"
+            );
+            let Some(info) = line.strip_prefix("```") else { continue };
+            let language = info.split(' ').next().unwrap_or_default().to_owned();
+            match inside.take() {
+                None => {
+                    assert!(LANGUAGES.contains(&language.as_str()), "{place}: one of {LANGUAGES:?}");
+                    inside = Some(language);
+                }
+                Some(_) => assert!(info.is_empty(), "{place}: nothing behind the end of a block"),
+            }
+        }
+        assert_eq!(inside, None, "{document}: the last block has no end");
+    }
+}
+
+#[test]
 fn every_block_of_commands_is_run_or_says_why_not() {
     let mut running = 0;
-    for document in DOCUMENTS {
-        for Block { line, mark, commands } in blocks(&text(document)) {
+    for document in documents() {
+        for Block { line, mark, commands } in blocks(&text(&document)) {
             let reason = mark.strip_prefix("not run: ").unwrap_or_default();
             assert!(
                 mark == "runs" || reason.len() > 8,
@@ -83,16 +121,28 @@ fn every_block_of_commands_is_run_or_says_why_not() {
 }
 
 /// The two hosts of a reader.
-struct Desk {
-    case: Case,
+pub(super) struct Desk {
+    pub(super) case: Case,
     sshd: Sshd,
     /// What is mounted for the commands: what root installs does not stay, either.
     mounts: String,
     daemon: Running,
 }
 
+impl Drop for Desk {
+    /// Ends the keeper that a `fobs submit` has started.
+    fn drop(&mut self) {
+        let note = fs::read_to_string(self.case.path("home/.local/state/fobs/jobs/jobs.lock"));
+        let keeper = note.ok().and_then(|note| note.split_whitespace().nth(1)?.parse().ok());
+        if let Some(keeper) = keeper.and_then(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process(keeper, Signal::TERM);
+        }
+    }
+}
+
 impl Desk {
-    fn set_up(name: &'static str) -> Desk {
+    pub(super) fn set_up(name: &'static str) -> Desk {
         let mut case = Case::new(name);
         // Some fifty commands, one after the other.
         case.deadline += MORE_TIME;
@@ -115,7 +165,8 @@ impl Desk {
         // The home directory of the other host is not that of the user who runs the tests.
         let keys = case.path("ssh/authorized_keys");
         let key = fs::read_to_string(&keys).expect("the user's key");
-        let shell = format!("cd {home} && exec env HOME={home} PATH={bin}:$PATH /bin/sh -c");
+        let shell =
+            format!("cd {home} && exec env HOME={home} XDG_RUNTIME_DIR={home} PATH={bin}:$PATH /bin/sh -c");
         let line = format!("command=\"{shell} \\\"$SSH_ORIGINAL_COMMAND\\\"\" {key}");
         fs::write(&keys, line).expect("a file of ours");
         let config = fs::read_to_string(&sshd.config).expect("a file of ours");
@@ -136,27 +187,52 @@ impl Desk {
 
     /// Runs the blocks of a document that run.
     fn run(&mut self, document: &str) {
-        for Block { line, mark, commands } in blocks(&text(document)) {
+        let page = text(document);
+        let keeper = page.contains(FINGERPRINT).then(|| self.keep());
+        for Block { line, mark, commands } in blocks(&page) {
             if mark != "runs" {
                 continue;
             }
             for command in whole(&commands) {
                 let expected =
                     command.rsplit_once("# ").and_then(|(_, why)| why.split_once(": ")?.0.parse().ok());
-                let mut shell = self.shell(&command);
-                let finished = self.case.run(&mut shell);
-                assert_eq!(
-                    finished.code,
-                    Some(expected.unwrap_or(0)),
-                    "{document}:{line}: {command}\n{}\n{}",
-                    String::from_utf8_lossy(&finished.stdout),
-                    finished.stderr
-                );
+                let printed = keeper.as_ref().map_or("", |(_, fingerprint)| fingerprint);
+                let command = command.replace(FINGERPRINT, printed);
+                self.play(&command, expected.unwrap_or(0), &format!("{document}:{line}"));
             }
             self.prepare_next(&commands);
         }
         assert!(self.daemon.exited().is_none(), "the daemon still serves");
         assert!(self.sshd.logins() > 0);
+    }
+
+    /// A keeper of jobs at the other host, and its certificate's fingerprint.
+    fn keep(&self) -> (Running, String) {
+        let mut command = self.case.fobs(Side::Server);
+        command.args(["jobs", "serve", "--listen", "0.0.0.0:8443"]);
+        let mut keeper = self
+            .case
+            .start(command.env("HOME", self.case.path("far")).env("XDG_RUNTIME_DIR", self.case.path("far")));
+        let printed = |said: &str| Some(said.split_once("SHA-256: ")?.1.split_once(')')?.0.to_owned());
+        self.case.wait_for("the keeper listens", || {
+            assert!(keeper.exited().is_none(), "the keeper ended: {}", keeper.stderr_so_far());
+            printed(&keeper.stderr_so_far()).is_some()
+        });
+        let fingerprint = printed(&keeper.stderr_so_far()).expect("it listens");
+        (keeper, fingerprint)
+    }
+
+    /// Runs a command that ends with this code.
+    #[track_caller]
+    pub(super) fn play(&self, command: &str, code: i32, place: &str) {
+        let finished = self.case.run(&mut self.shell(command));
+        assert_eq!(
+            finished.code,
+            Some(code),
+            "{place}: {command}\n{}\n{}",
+            String::from_utf8_lossy(&finished.stdout),
+            finished.stderr
+        );
     }
 
     fn shell(&self, command: &str) -> Command {
@@ -294,7 +370,7 @@ fn the_commands_of_the_other_documents_work() {
     if !needs::given(name) {
         return;
     }
-    for document in DOCUMENTS.iter().filter(|document| !["README.md", "docs/guide.md"].contains(document)) {
+    for document in documents().iter().filter(|document| !ALONE.contains(&document.as_str())) {
         if blocks(&text(document)).iter().any(|block| block.mark == "runs") {
             Desk::set_up(name).run(document);
         }

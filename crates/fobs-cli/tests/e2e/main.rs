@@ -23,6 +23,7 @@ mod sync_xattrs;
 
 mod arguments;
 mod changing;
+mod coming_from;
 mod completions;
 mod copies;
 mod crash;

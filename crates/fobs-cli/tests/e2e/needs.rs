@@ -37,6 +37,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("the_commands_of_the_readme_work", &[Need::Root]),
     ("the_commands_of_the_guide_work", &[Need::Root]),
     ("the_commands_of_the_other_documents_work", &[Need::Root]),
+    ("commands_for_newcomers_do_what_those_beside_them_did", &[Need::Root]),
     ("a_pipe_outlives_an_outage_and_loses_nothing", &[Need::Root, Need::Iptables]),
     ("a_path_that_stays_away_ends_both_programs_within_the_timeout", &[Need::Root, Need::Iptables]),
     ("doctor_says_at_which_end_udp_is_blocked", &[Need::Root, Need::Iptables]),

@@ -63,3 +63,20 @@ fn the_install_script_leaves_nothing_behind() {
     run(&["--uninstall"]).expect_success();
     assert!(!prefix.exists(), "{:?}", listing(&prefix));
 }
+
+#[test]
+fn removing_a_package_stops_each_unit_that_it_has() {
+    let spec = include_str!("../../../../packaging/rpm/fobs.spec");
+    let units: Vec<&str> =
+        spec.lines().filter_map(|line| line.strip_prefix("/usr/lib/systemd/system/")).collect();
+    assert!(units.len() >= 3, "{units:?}");
+    for (name, script) in [
+        ("prerm", include_str!("../../../../packaging/deb/prerm")),
+        ("pre-uninstall.sh", include_str!("../../../../packaging/rpm/pre-uninstall.sh")),
+    ] {
+        let stops = script.lines().find(|line| line.contains(" stop ")).expect("it stops units");
+        for unit in &units {
+            assert!(stops.split(' ').any(|word| word == *unit), "{name} stops no {unit}");
+        }
+    }
+}

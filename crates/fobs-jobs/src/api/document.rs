@@ -122,6 +122,35 @@ mod tests {
         assert_eq!(document["openapi"], "3.1.0");
     }
 
+    /// Method and path of each verb in the table of docs/jobs.md, as the router writes them.
+    fn of_the_page() -> BTreeSet<(String, String)> {
+        let page = include_str!("../../../../docs/jobs.md");
+        let (_, table) = page.split_once("| request | does |").expect("the table of verbs");
+        let rows =
+            table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ").map(|row| row.0));
+        let mut found = BTreeSet::new();
+        for row in rows.filter(|row| !row.contains("/page/")) {
+            let mut method = "";
+            for span in row.split('`').skip(1).step_by(2) {
+                let (named, path) = span.split_once(' ').unwrap_or((method, span));
+                method = named;
+                let path = path.split('?').next().unwrap_or_default().replace("ID", "{id}");
+                // Of several changes the first has the whole path.
+                let is_change = !path[1..].contains('/') && method == "POST" || path.ends_with("/cancel");
+                let path = if is_change { "/v1/jobs/{id}/{change}".to_owned() } else { path };
+                found.insert((method.to_owned(), path));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_page_for_users_has_the_verbs_and_no_others() {
+        let verbs = super::super::verbs();
+        let served = verbs.iter().map(|verb| (verb.method.to_string(), verb.path.to_owned())).collect();
+        assert_eq!(of_the_page(), served);
+    }
+
     #[test]
     fn every_schema_that_is_named_is_there() {
         let document = as_json();

@@ -72,11 +72,10 @@ class Admission:
             self._refuse(node, address, f"has fobs {greeting.version}, this host {_fobs.VERSION}; install the same")
         else:
             self.admitted.add(address)
-            if abs(greeting.clock - time.time()) > CLOCK_MAX:
-                hours = (greeting.clock - time.time()) / 3600
-                self.notices.append(
-                    f"the clock of node {node} is {hours:+.1f} hours off; set it (nothing depends on it)"
-                )
+            ahead = greeting.clock - time.time()
+            if abs(ahead) > CLOCK_MAX:
+                off = f"{ahead:+.0f} s" if abs(ahead) < 3600 else f"{ahead / 3600:+.1f} hours"
+                self.notices.append(f"the clock of node {node} is {off} off; set it (nothing depends on it)")
 
     def _refuse(self, node: str, address: str, why: str) -> None:
         self.refused.add(address)

@@ -136,10 +136,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-i", "--identity", metavar="FILE", help="key for daemons")
     parser.add_argument("--known-hosts", metavar="FILE", help="pinned keys of daemons")
     parser.add_argument(
-        "--rate", type=int, metavar="BITS", help="highest rate of each session, bits per second"
+        "--rate", metavar="RATE", help="highest rate of each session: bits per second, or with a unit as in 100Mbit"
     )
     parser.add_argument("--transport", help="auto, udp, tcp, tcp:N or ssh")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest silence of a node")
+    parser.add_argument(
+        "--timeout", metavar="TIME", help="longest silence of a node: seconds, or with a unit as in 90s or 10m"
+    )
     parser.add_argument(
         "--option",
         action="append",

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from .._errors import Error
+from .._options import bits_per_second
 from ._access import session_with
 from ._nodes import Node
 from ._pairs import Pairs
@@ -75,8 +76,8 @@ def _soonest(
 
 def _rates(plan: Plan, pairs: Pairs, workers: Workers, rate: Any) -> dict[str, float]:
     """Bytes per second of one session with each node of the source, as far as it can be known."""
-    if isinstance(rate, (int, float)) or isinstance(rate, str) and rate.isdigit():
-        return {state.node.name: float(rate) / 8 for state in pairs.sources}
+    if rate is not None:
+        return {state.node.name: bits_per_second("rate", rate) / 8 for state in pairs.sources}
     sent = (shard for shard in plan.shards() if shard.kind != "check")
     largest = max((file for shard in sent for file in shard.files), key=lambda file: file.size, default=None)
     rates: dict[str, float] = {}

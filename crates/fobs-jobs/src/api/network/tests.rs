@@ -59,6 +59,11 @@ fn a_certificate_that_is_another_one_is_shown_no_token() {
     for trust in [Trust::Certificate(other.reached.fingerprint), Trust::Authorities] {
         let refused = far.client(trust.clone(), &far.token()).about().expect_err("another certificate");
         assert!(matches!(refused, ClientError::NotThere(_)), "{trust:?}: {refused}");
+        let why = match trust {
+            Trust::Certificate(other) => format!("another certificate than the one with the SHA-256 {other}"),
+            Trust::Authorities => "no authority that this host trusts has signed".to_owned(),
+        };
+        assert!(refused.to_string().contains(&why), "{refused}");
     }
 }
 
