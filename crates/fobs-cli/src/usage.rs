@@ -135,6 +135,13 @@ mod tests {
             ("help sny", "unrecognized subcommand 'sny'; did you mean 'sync'?; see"),
             ("scp a b:", "unrecognized subcommand 'scp'; did you mean 'cp'?; see"),
             ("rsync -a a b:", "unrecognized subcommand 'rsync'; did you mean 'sync'?; see"),
+            (
+                "jobs list",
+                "unrecognized subcommand 'list'; fobs jobs alone lists them; see 'fobs jobs --help'",
+            ),
+            ("jobs pasue 3", "unrecognized subcommand 'pasue'; did you mean 'pause'?; see"),
+            ("jobs kill 3", "unrecognized subcommand 'kill'; did you mean 'cancel'?; see"),
+            ("jobs snyc", "unrecognized subcommand 'snyc'; see"),
             ("list", "unrecognized subcommand 'list'; see 'fobs --help'"),
             ("cp -r", "the following required arguments were not provided: <PATH>...; see 'fobs cp --help'"),
             (

@@ -62,8 +62,14 @@ const TUNING: &[&str] = &[
     "--window",
 ];
 
-/// Names under which other programs have a subcommand.
-const COMMANDS: &[(&str, &str)] = &[("copy", "cp"), ("scp", "cp"), ("rsync", "sync"), ("mirror", "sync")];
+/// Names under which other programs have a subcommand, of ours or of one of its own.
+const COMMANDS: &[(Option<&str>, &[&str], &str)] = &[
+    (None, &["copy", "scp"], "did you mean 'cp'?"),
+    (None, &["rsync", "mirror"], "did you mean 'sync'?"),
+    (Some("jobs"), &["list", "ls", "status", "queue", "ps"], "fobs jobs alone lists them"),
+    (Some("jobs"), &["submit", "add", "new", "run", "start"], "fobs submit hands one in"),
+    (Some("jobs"), &["kill", "stop", "rm", "delete", "remove"], "did you mean 'cancel'?"),
+];
 
 /// The tip for an error of the parser, if there is one; `command` is the subcommand it is about.
 pub fn of(error: &clap::Error, command: Option<&str>) -> Option<String> {
@@ -71,7 +77,7 @@ pub fn of(error: &clap::Error, command: Option<&str>) -> Option<String> {
         ErrorKind::UnknownArgument => {
             option(&Cli::command(), command?, text(error, ContextKind::InvalidArg)?)
         }
-        ErrorKind::InvalidSubcommand => subcommand(text(error, ContextKind::InvalidSubcommand)?),
+        ErrorKind::InvalidSubcommand => subcommand(command, text(error, ContextKind::InvalidSubcommand)?),
         _ => None,
     }
 }
@@ -152,10 +158,16 @@ pub fn one_dash(words: &[OsString]) -> Option<String> {
     })
 }
 
-fn subcommand(typed: &str) -> Option<String> {
+/// What was meant by a subcommand, of one that has some or of the program.
+fn subcommand(command: Option<&str>, typed: &str) -> Option<String> {
     let program = Cli::command();
-    let names = program.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
-    let synonym = COMMANDS.iter().find(|(name, _)| *name == typed).map(|(_, meant)| *meant);
-    let meant = synonym.or_else(|| nearest(typed, names.chain(["help"])))?;
+    let inner = command.and_then(|name| program.find_subcommand(name)).filter(|it| it.has_subcommands());
+    let above = inner.map(Command::get_name);
+    let synonym = COMMANDS.iter().find(|(of, names, _)| *of == above && names.contains(&typed));
+    if let Some((.., tip)) = synonym {
+        return Some((*tip).to_owned());
+    }
+    let all = inner.unwrap_or(&program).get_subcommands().filter(|command| !command.is_hide_set());
+    let meant = nearest(typed, all.map(Command::get_name).chain(["help"]))?;
     Some(format!("did you mean '{meant}'?"))
 }

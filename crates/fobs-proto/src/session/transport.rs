@@ -128,7 +128,7 @@ pub enum RouteReason {
 impl fmt::Display for RouteReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RouteReason::Chosen => f.write_str("chosen by the user"),
+            RouteReason::Chosen => f.write_str("the only way that this copy uses"),
             RouteReason::UdpSilent => f.write_str("no answer over UDP"),
             RouteReason::UdpDied => f.write_str("UDP is no longer answered"),
             RouteReason::UdpLossy => f.write_str("UDP loses many packets"),
