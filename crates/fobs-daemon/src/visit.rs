@@ -16,8 +16,8 @@ use fobs::pipe::program::Launcher;
 use fobs::pipe::returns::Returns;
 use fobs::restrict::beneath;
 use fobs::server::{
-    Answered, Fetch, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work,
-    no_patterns, open_session,
+    Answered, Fetch, Host, LanesAt, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted,
+    Work, no_patterns, open_session,
 };
 use fobs_channel::control::{ControlWriter, tls};
 use fobs_channel::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine};
@@ -35,7 +35,7 @@ use fobs_store::SourcesHere;
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Errand, Tcp, outside};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -445,13 +445,12 @@ impl Daemon {
 
     /// Where lanes come in that are called at `local`: at every address, if the server listens at all of
     /// them.
-    fn lanes_ip(&self, local: IpAddr) -> IpAddr {
-        let is_all = |at: &SocketAddr| at.ip().is_unspecified() && at.is_ipv4() == local.is_ipv4();
-        match local {
-            _ if !self.options.listen.iter().any(is_all) => local,
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        }
+    fn lanes_at(&self, local: IpAddr) -> LanesAt {
+        let all = |v4: bool| {
+            let mut listens = self.options.listen.iter().map(SocketAddr::ip);
+            listens.find(|at| at.is_unspecified() && at.is_ipv4() == v4)
+        };
+        LanesAt { reached: all(local.is_ipv4()).unwrap_or(local), other: all(!local.is_ipv4()) }
     }
 
     fn policy(
@@ -471,7 +470,7 @@ impl Daemon {
             permit: if self.options.read_only { permit.read_only() } else { permit },
             within: Vec::new(),
             udp_ip: local.ip().to_canonical(),
-            lanes_ip: self.lanes_ip(local.ip().to_canonical()),
+            lanes_at: self.lanes_at(local.ip().to_canonical()),
             udp_ports: self.options.udp_ports,
             streams: StreamEntrance::Own,
             addresses: Vec::new(),

@@ -9,6 +9,7 @@ use super::meter::WorkMeter;
 use super::thread::spawn;
 use super::throttle::Throttle;
 use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_proto::session::HANDS_MAX;
 use fobs_store::{FilledChunk, Source, stretch_len};
 use fobs_sys::{PageBuffer, ThreadDuty, cores, hint_scheduler};
 use std::collections::VecDeque;
@@ -34,7 +35,7 @@ struct Reading {
 
 /// How many hands a reader may have: one for each core but its own.
 pub(super) fn hands_max() -> usize {
-    hands::HANDS_MAX.min(cores() - 1)
+    HANDS_MAX.min(cores() - 1)
 }
 
 /// Reads until the final chunk, an error, or the sender's end.

@@ -1,9 +1,10 @@
 //! Verifying and storing: chunks come as they complete, are verified at once, in any order, and stored in
-//! order. One thread does both; where chunks wait for it, hands on other cores verify beside it.
+//! order. One thread does both; where chunks wait for it, hands on other cores verify beside it, and write
+//! parts of a large file at the same time where the file system takes that.
 
 mod stock;
 
-use self::stock::{Arrived, Held, Step, Stock, Turn};
+use self::stock::{Arrived, Awaited, Held, Step, Stock, Task, Turn, WriteTask, Written};
 use super::Reporter;
 use super::letters::{Post, ToReceiver};
 use super::meter::WorkMeter;
@@ -12,15 +13,14 @@ use super::throttle::Throttle;
 use fobs_model::error::{Error, ErrorKind};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::ChunkVerification;
+use fobs_proto::session::HANDS_MAX;
 use fobs_store::delta::Offers;
-use fobs_store::{Sink, SinkEvent, Suspended, Verified, VerifyError, is_patch, verify_with};
+use fobs_store::{
+    Begun, Sink, SinkEvent, Suspended, Verified, VerifyError, is_patch, needs_scratch, verify_with,
+};
 use fobs_sys::{PageBuffer, ThreadDuty, cores, hint_scheduler};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-
-/// Most hands of a session. One verifies 15 Gbit/s or more, and a kernel writes no file from several
-/// threads at once, so eight are more than one thread can store.
-const HANDS_MAX: usize = 8;
 
 /// Checks a chunk; see [`verify_with`].
 type Check = fn(&[u8], &mut Vec<u8>, Option<&Offers>) -> Result<Verified, VerifyError>;
@@ -103,7 +103,9 @@ impl Writer {
     fn run(mut self, throttle: &Throttle) -> Option<Suspended> {
         let (stock, meter) = (self.checker.stock.clone(), self.meter.clone());
         loop {
-            let Turn { step, arrived, wants_hand } = stock.turn();
+            // A chunk that is being written is this thread's work.
+            let turn = if stock.has_begun() { meter.at_work(|| stock.turn()) } else { stock.turn() };
+            let Turn { step, arrived, wants_hand } = turn;
             if wants_hand {
                 self.checker.start_hand();
             }
@@ -116,6 +118,11 @@ impl Writer {
                 Step::Leave => break,
                 Step::Check(arrived) => meter.at_work(|| self.check(arrived)),
                 Step::Store(held) => meter.at_work(|| self.store(held)),
+                Step::Settle(written) => meter.at_work(|| self.settle(written)),
+                Step::Write(task) => meter.at_work(|| {
+                    task.write(&stock);
+                    Ok(())
+                }),
             };
             if let Err(error) = done {
                 self.checker.fail(error);
@@ -124,6 +131,16 @@ impl Writer {
             if arrived > 0 {
                 // Afterwards, so that no verdict waits: the next chunk of the credit does.
                 meter.throttled(|| throttle.pass(arrived));
+            }
+        }
+        self.suspend()
+    }
+
+    /// The session ends early. What is being written still counts, if that succeeds.
+    fn suspend(mut self) -> Option<Suspended> {
+        for written in self.checker.stock.last_written() {
+            if self.settle(written).is_err() {
+                break;
             }
         }
         self.sink.suspend()
@@ -158,24 +175,70 @@ impl Writer {
         }
     }
 
-    /// Stores the next chunk.
+    /// Stores the next chunk, or has it written beside others.
     fn store(&mut self, held: Held) -> Result<(), Error> {
         let Held { chunk, buffer, len, verified, unpacked } = held;
+        self.checker.reporter.matched(verified.matched());
+        // What this thread has unpacked itself is in its own scratch.
+        let is_whole = unpacked.is_some() || !needs_scratch(&buffer[..len]);
+        let stock = self.checker.stock.clone();
+        let verified = if self.checker.hands_max > 0 && is_whole && stock.is_busy() {
+            let body = unpacked.as_deref().unwrap_or_default();
+            match self.sink.begin_next(&buffer[..len], verified, body)? {
+                Begun::Apart(apart) => {
+                    stock.begin(WriteTask { chunk, buffer, len, unpacked, apart });
+                    return Ok(());
+                }
+                Begun::InTurn(verified) => verified,
+            }
+        } else {
+            verified
+        };
+        if !self.settle_all()? {
+            return Ok(());
+        }
         let (reporter, meter) = (&self.checker.reporter, &self.meter);
-        reporter.matched(verified.matched());
         let scratch = unpacked.as_ref().unwrap_or(&self.scratch);
-        self.sink.apply(&buffer[..len], verified, scratch, &mut |event| match event {
-            SinkEvent::FileDone(file) => reporter.file_done(file),
-            SinkEvent::FileFailed(error) => reporter.failed_here(error),
-            SinkEvent::SourceFailed(error) => reporter.failed(error),
-            SinkEvent::Resumed(bytes) => reporter.resumed(bytes),
-            SinkEvent::SyncBegins => meter.sync_begins(),
-            SinkEvent::SyncEnds => meter.sync_ends(),
-            SinkEvent::Deleted(deleted) => reporter.deleted_here(deleted),
-        })?;
+        self.sink.apply(&buffer[..len], verified, scratch, &mut |event| tell(event, reporter, meter))?;
         self.checker.stock.is_stored(unpacked);
         self.checker.post(ToReceiver::Stored { chunk, buffer });
         Ok(())
+    }
+
+    /// Waits until all that was begun is settled; whether it is, or the session ends.
+    fn settle_all(&mut self) -> Result<bool, Error> {
+        let stock = self.checker.stock.clone();
+        loop {
+            match stock.await_writes() {
+                Awaited::Nothing => return Ok(true),
+                Awaited::Leave => return Ok(false),
+                Awaited::Settle(written) => self.settle(written)?,
+                Awaited::Write(task) => task.write(&stock),
+            }
+        }
+    }
+
+    /// The oldest chunk that was begun has been written.
+    fn settle(&mut self, written: Written) -> Result<(), Error> {
+        let Written { chunk, buffer, unpacked, result } = written;
+        let (reporter, meter) = (&self.checker.reporter, &self.meter);
+        self.sink.settle(result, &mut |event| tell(event, reporter, meter))?;
+        self.checker.stock.is_settled(unpacked);
+        self.checker.post(ToReceiver::Stored { chunk, buffer });
+        Ok(())
+    }
+}
+
+/// Tells the user what became of something.
+fn tell(event: SinkEvent, reporter: &Reporter, meter: &WorkMeter) {
+    match event {
+        SinkEvent::FileDone(file) => reporter.file_done(file),
+        SinkEvent::FileFailed(error) => reporter.failed_here(error),
+        SinkEvent::SourceFailed(error) => reporter.failed(error),
+        SinkEvent::Resumed(bytes) => reporter.resumed(bytes),
+        SinkEvent::SyncBegins => meter.sync_begins(),
+        SinkEvent::SyncEnds => meter.sync_ends(),
+        SinkEvent::Deleted(deleted) => reporter.deleted_here(deleted),
     }
 }
 
@@ -193,10 +256,17 @@ impl Checker {
         }
     }
 
-    /// A hand: verifies what waits until the session ends.
+    /// A hand: writes and verifies what waits until the session ends.
     fn run(&self) {
         let mut unused = Vec::new();
-        while let Some((arrived, mut unpacked)) = self.stock.task() {
+        while let Some(task) = self.stock.task() {
+            let (arrived, mut unpacked) = match task {
+                Task::Check(arrived, unpacked) => (arrived, unpacked),
+                Task::Write(task) => {
+                    task.write(&self.stock);
+                    continue;
+                }
+            };
             match self.check(arrived, unpacked.as_mut().unwrap_or(&mut unused)) {
                 Ok(Some(held)) => self.stock.is_verified(Held { unpacked, ..held }),
                 Ok(None) => self.stock.is_rejected(unpacked),

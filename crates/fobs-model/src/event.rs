@@ -290,7 +290,8 @@ pub struct Summary {
     pub cpu_seconds_peer: f64,
     /// Peak resident memory of the other end's process, bytes.
     pub max_rss_bytes_peer: u64,
-    /// A sentence about each lane, where there were several.
+    /// A sentence about each lane, where there were several, and about how many the next copy has, where that
+    /// is another number.
     #[serde(skip_serializing_if = "json::is_default")]
     pub lanes: Vec<String>,
     /// What a sync left at the destination because its limit of deletions was reached.

@@ -92,13 +92,30 @@ pub struct CipherSpeed {
 }
 
 /// How fast a host handles packets of an ordinary path: what a session with itself carried.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PacketSpeed {
     /// Reading, sealing and sending, bits of data per second.
     pub send_bps: f64,
     /// Receiving, opening and verifying, likewise.
     pub receive_bps: f64,
+    /// What its threads cost says of each end on such a host of its own; `None` from an older version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<ThreadLimit>,
+}
+
+/// What one thread limits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadLimit {
+    /// Bits of data per second.
+    pub bps: f64,
+    /// What it does.
+    pub thread: String,
+    /// Lanes with which other threads are next, and what those then allow; 1 where lanes do not help.
+    pub lanes: u32,
+    /// Likewise, bits of data per second.
+    pub lanes_bps: f64,
 }
 
 /// What a key allows its client.
@@ -146,6 +163,9 @@ pub struct DiskSpeed {
     pub write_bps: f64,
     /// Reading what the page cache was asked to forget, bits per second.
     pub read_bps: f64,
+    /// Whether large files may be written past the page cache there; `None` from an older version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub past_cache: Option<bool>,
 }
 
 impl HostFacts {
@@ -171,6 +191,12 @@ impl HostFacts {
             packets: self.packets.map(|speed| PacketSpeed {
                 send_bps: sane(speed.send_bps),
                 receive_bps: sane(speed.receive_bps),
+                apart: speed.apart.map(|limit| ThreadLimit {
+                    bps: sane(limit.bps),
+                    thread: text(limit.thread),
+                    lanes: limit.lanes,
+                    lanes_bps: sane(limit.lanes_bps),
+                }),
             }),
             disk: match self.disk {
                 DiskFacts::Measured(speed) => DiskFacts::Measured(DiskSpeed {
@@ -178,6 +204,7 @@ impl HostFacts {
                     bytes: speed.bytes,
                     write_bps: sane(speed.write_bps),
                     read_bps: sane(speed.read_bps),
+                    past_cache: speed.past_cache,
                 }),
                 DiskFacts::Unmeasured { reason } => DiskFacts::Unmeasured { reason: text(reason) },
             },

@@ -222,8 +222,8 @@ const FAST_HOSTS: &str = "[[host]]\nname = \"a\"\npacket_us = 5.5\nhash_mbyte = 
 /// The rate of `lanes` lanes over 100 Gbit/s and 50 ms, Mbit/s.
 fn over_a_fast_path(lanes: usize, size_mb: u32, seed: u64) -> f64 {
     let paths = [Path(100_000.0, 50.0, 0.0, "mtu = 9000")];
-    let text = text(&paths, &vec![0; lanes], size_mb, FAST_HOSTS)
-        .replace("chunks = 60", "chunks = 1000\nparams = { rate_max = 200000 }");
+    // `auto` sends at up to 20 Gbit/s for each lane.
+    let text = text(&paths, &vec![0; lanes], size_mb, FAST_HOSTS).replace("chunks = 60", "chunks = 1000");
     session(&text, seed).goodput_mbit
 }
 
@@ -232,6 +232,17 @@ fn cores_add_up() {
     let (one, four) = (over_a_fast_path(1, 1_500, 1), over_a_fast_path(4, 6_000, 1));
     println!("one lane: {one:.0} Mbit/s, four: {four:.0} Mbit/s");
     assert!(four >= 3.0 * one, "{one} and {four} Mbit/s");
+}
+
+/// With the chunks that 256 MiB of memory hold.
+#[test]
+fn ten_gbit_at_100_ms_are_filled() {
+    for seed in SEEDS {
+        let paths = [Path(10_000.0, 100.0, 0.0, "mtu = 9000")];
+        let rate = session(&text(&paths, &[0], 15_000, FAST_HOSTS), seed).goodput_mbit;
+        println!("seed {seed}: {rate:.0} Mbit/s");
+        assert!(rate >= 9_000.0, "seed {seed}: {rate} Mbit/s");
+    }
 }
 
 #[test]

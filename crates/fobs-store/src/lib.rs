@@ -114,12 +114,15 @@ pub use scratch::scratch_file;
 #[cfg(any(test, feature = "testing"))]
 pub use seal::{open_chunk, seal};
 pub use select::{filter_of, xattr_rules};
-pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
+pub use sink::{
+    Apart, Begun, Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, WrittenApart, top_names,
+};
 pub use source::{
     EarlierFiles, FilledChunk, Known, More, NoneThere, Part, Patch, PipeInput, Removal, Source, SourceShape,
     SourceSpec, StartOverReason, changed, stretch_len,
 };
 pub use stretch::{ReadStretch, Stretch};
+pub use uncached::passes_cache;
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};
 pub use walk::{means_contents, same_name, shape_of};
 

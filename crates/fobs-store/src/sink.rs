@@ -2,6 +2,7 @@
 
 use crate::delta::SourcesHere;
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
@@ -32,9 +33,11 @@ use fobs_model::name::Component;
 use fobs_model::options::Terms;
 
 mod access;
+mod apart;
 mod checkpoint;
 mod closing;
 mod ending;
+mod extent;
 mod kept;
 mod linked;
 mod moving;
@@ -43,6 +46,8 @@ mod outcome;
 mod sharing;
 mod spec;
 
+use apart::Before;
+pub use apart::{Apart, Begun, WrittenApart};
 pub use closing::Closing;
 use kept::Linkable;
 use moving::Moving;
@@ -126,6 +131,10 @@ struct CurrentFile {
     storing: Storing,
     /// What it is supposed to be, while nothing is written of it.
     moving: Option<Moving>,
+    /// As the sender declared it, bytes.
+    size: u64,
+    /// Before each of the chunks that are being written.
+    begun: VecDeque<Before>,
 }
 
 enum Storing {
@@ -229,12 +238,19 @@ impl Sink {
         scratch: &[u8],
         events: &mut dyn FnMut(SinkEvent),
     ) -> Result<()> {
-        let naming = self.naming.clone();
-        let unstored = Cell::new(self.unstored);
-        let events = &mut |event: SinkEvent| {
-            unstored.set(unstored.get().max(event.unstored()));
-            events(naming.named(event));
-        };
+        self.noting(events, |sink, events| sink.apply_next(chunk, verified, scratch, events))
+    }
+
+    fn apply_next(
+        &mut self,
+        chunk: &[u8],
+        verified: Verified,
+        scratch: &[u8],
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        if self.has_begun() {
+            return Err(mixed_up());
+        }
         let Some((data, records)) = verified.body(chunk, scratch) else {
             return Err(mixed_up());
         };
@@ -258,7 +274,6 @@ impl Sink {
             return Err(mixed_up());
         }
         self.checkpoint(events);
-        self.unstored = unstored.get();
         Ok(())
     }
 
@@ -414,53 +429,9 @@ impl Sink {
             tree,
             storing,
             moving: None,
+            size,
+            begun: VecDeque::new(),
         });
-        Ok(())
-    }
-
-    fn extent(
-        &mut self,
-        (offset, data, tail): (u64, &[u8], Tail),
-        origins: Option<&Origins<'_>>,
-        values: &mut impl Iterator<Item = ChainingValue>,
-        events: &mut dyn FnMut(SinkEvent),
-    ) -> Result<()> {
-        let Some(file) = &mut self.file else { return Err(protocol("data comes without a file")) };
-        if offset != file.tree.len() {
-            return Err(protocol("a file's data comes out of order"));
-        }
-        file.tree.extend(data.len() as u64, tail, values).ok_or_else(mixed_up)?;
-        if let Some(offers) = &self.offers {
-            offers.stored(&file.path, file.tree.len());
-        }
-        if let Some(moving) = &mut file.moving
-            && origins.is_some_and(|origins| origins.are_of(moving.row(), offset, data.len()))
-        {
-            moving.goes_on(data.len());
-            return Ok(());
-        }
-        let stays = match &self.target {
-            Target::Tree(tree) => moving::stays(file, tree),
-            _ => Ok(()),
-        };
-        let written = match (&file.storing, &mut self.target) {
-            _ if stays.is_err() => stays,
-            (Storing::File(placing), Target::Tree(tree)) => {
-                let written = match origins {
-                    Some(origins) => origins.write(&placing.file, data, offset),
-                    None => placing.file.write(data, offset),
-                };
-                written.map_err(|errno| tree.trouble("write", &file.path, errno))
-            }
-            (Storing::Stream, Target::Stream(stream)) => {
-                stream.writer.write_all(data).map_err(|error| stream_failed(&error).into())
-            }
-            _ => Ok(()),
-        };
-        if settle(written, &file.path, events)?.is_none() {
-            let failed = std::mem::replace(&mut file.storing, Storing::Discarded);
-            self.target.discard(failed);
-        }
         Ok(())
     }
 }

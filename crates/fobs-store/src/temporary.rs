@@ -26,10 +26,14 @@ mod in_place;
 mod left;
 mod name;
 mod names;
+mod pen;
 mod thing;
 
 use holes::Zeros;
 pub(super) use in_place::{InPlace, begin, is_begun};
+pub(super) use pen::Pen;
+#[cfg(test)]
+pub(super) use pen::testing as beside;
 pub(super) use thing::{Placed, Thing, is_made_here, place};
 
 pub(super) use left::{ORPHANED_AFTER, age};
@@ -84,7 +88,7 @@ pub(super) struct TemporaryFile {
     /// The directory of its place, and what makes its name there, while it lies in another one (`-T`).
     home: Option<(Arc<OwnedFd>, Names)>,
     /// The same file past the page cache.
-    uncached: Option<Uncached>,
+    uncached: Option<Arc<Uncached>>,
 }
 
 impl TemporaryFile {
@@ -174,7 +178,7 @@ impl TemporaryFile {
 
     /// From now on what is written passes the page cache, where the file system can and that is faster.
     pub(super) fn pass_cache(&mut self, ways: &Ways) {
-        self.uncached = Uncached::of(&self.file, ways);
+        self.uncached = Uncached::of(&self.file, ways).map(Arc::new);
     }
 
     /// From now on long runs of zeros become holes (`--sparse`): what is written comes in the file's order.

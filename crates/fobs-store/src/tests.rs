@@ -1,6 +1,8 @@
 //! Source and sink together, without a network between them.
 
 mod alone;
+mod apart;
+mod beside;
 mod bounds;
 mod cuts;
 mod deltas;

@@ -8,9 +8,13 @@ pub(crate) use ways::Ways;
 pub(crate) use writing::Uncached;
 
 use std::io::IoSliceMut;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
+
+use crate::at;
 
 /// Smallest file that passes the cache, bytes: a smaller one may well be read next.
 pub(crate) const UNCACHED_MIN: u64 = 64 << 20;
@@ -24,7 +28,12 @@ pub(crate) enum Reads {
     Cached,
     /// As one that is not read again soon.
     Once,
+    /// Likewise, where the kernel knows no such read: what was read is taken out of the cache again.
+    Dropped,
 }
+
+/// Places of a file at which it is found out whether it is in the page cache.
+const SAMPLES: u64 = 64;
 
 /// Most bytes read before they are hashed: less than a CPU's own cache. Measured over a veth pair, a sender
 /// that reads whole chunks first uses 8% more CPU time.
@@ -36,6 +45,17 @@ impl Reads {
         if size >= UNCACHED_MIN && !cache { Reads::Once } else { Reads::Cached }
     }
 
+    /// The same of this file, as kernel and file system can.
+    pub(crate) fn on(self, file: &OwnedFd, size: u64) -> Reads {
+        match self {
+            Reads::Once if knows_once(file, size) => Reads::Once,
+            // Other programs may read it, too.
+            Reads::Once if cached_samples(file, size) >= SAMPLES / 2 => Reads::Cached,
+            Reads::Once => Reads::Dropped,
+            other => other,
+        }
+    }
+
     /// Reads at most [`READ_MAX`] bytes of what is at `at`; nothing at the file's end.
     pub(crate) fn read(self, file: &OwnedFd, room: &mut [u8], at: u64) -> Result<usize, Errno> {
         let wanted = room.len().min(READ_MAX);
@@ -44,11 +64,40 @@ impl Reads {
             let read = match self {
                 Reads::Once => read_once(file, part, at),
                 Reads::Cached => pread(file, &mut *part, at),
+                Reads::Dropped => pread(file, &mut *part, at).inspect(|&read| drop_cached(file, at, read)),
             };
             if read != Err(Errno::INTR) {
                 return read;
             }
         }
+    }
+}
+
+/// Whether kernel and file system know `RWF_DONTCACHE`: behind the end of the file nothing is read.
+fn knows_once(file: &OwnedFd, size: u64) -> bool {
+    let read = preadv2(file, &mut [IoSliceMut::new(&mut [0])], size, DONTCACHE);
+    !matches!(read, Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL))
+}
+
+/// At how many of [`SAMPLES`] places a file is in the page cache.
+fn cached_samples(file: &OwnedFd, size: u64) -> u64 {
+    // A miss is to bring one page, and not what lies around it.
+    let _ = fadvise(file, 0, None, Advice::Random);
+    let is_cached = |place: &u64| {
+        let at = size / SAMPLES * place;
+        preadv2(file, &mut [IoSliceMut::new(&mut [0])], at, ReadWriteFlags::NOWAIT) != Err(Errno::AGAIN)
+    };
+    let cached = (0..SAMPLES).filter(is_cached).count() as u64;
+    // As when it was opened.
+    let _ = fadvise(file, 0, None, Advice::Sequential);
+    cached
+}
+
+/// Takes what was read out of the page cache.
+fn drop_cached(file: &OwnedFd, at: u64, len: usize) {
+    if let Some(len) = NonZeroU64::new(len as u64) {
+        // A hint: what stays there costs other programs some of their cache.
+        let _ = fadvise(file, at, Some(len), Advice::DontNeed);
     }
 }
 
@@ -63,11 +112,57 @@ pub(crate) fn read_once(file: impl AsFd, room: &mut [u8], at: u64) -> Result<usi
     }
 }
 
+/// Whether the file system of an open file says that it can be written past the cache.
+pub fn passes_cache(file: impl AsFd) -> bool {
+    at::direct_alignment(file).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
+
+    /// On disk, and in the cache as a whole.
+    fn cached_file(len: usize) -> OwnedFd {
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(&vec![7; len], 0).expect("it can be written");
+        file.sync_all().expect("it can be kept");
+        file.into()
+    }
+
+    #[test]
+    fn where_no_read_is_uncached_only_what_was_not_cached_is_dropped() {
+        const LEN: u64 = 8 << 20;
+        let file = cached_file(LEN as usize);
+        assert_eq!(cached_samples(&file, LEN), SAMPLES);
+        drop_cached(&file, 0, LEN as usize);
+        if cached_samples(&file, LEN) > SAMPLES / 4 {
+            eprintln!("skipped: this file system keeps its files in memory");
+            return;
+        }
+        let mut room = vec![0; READ_MAX];
+        let mut read_all = |reads: Reads| {
+            let mut at = 0;
+            while at < LEN {
+                at += reads.read(&file, &mut room, at).expect("it can be read") as u64;
+                assert!(room.iter().all(|&byte| byte == 7));
+            }
+            cached_samples(&file, LEN)
+        };
+        let dropped = read_all(Reads::Dropped);
+        assert!(dropped < SAMPLES / 4, "{dropped} of {SAMPLES} places are cached");
+        assert_eq!(read_all(Reads::Cached), SAMPLES);
+    }
+
+    #[test]
+    fn every_way_of_reading_is_one_of_the_kernel() {
+        let file = cached_file(1 << 20);
+        let way = Reads::Once.on(&file, 1 << 20);
+        let expected = if knows_once(&file, 1 << 20) { Reads::Once } else { Reads::Cached };
+        assert_eq!(way, expected, "all of it is cached");
+        assert_eq!(Reads::Cached.on(&file, 1 << 20), Reads::Cached);
+    }
 
     #[test]
     fn every_file_system_is_read() {

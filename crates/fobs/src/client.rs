@@ -8,6 +8,7 @@ mod direct;
 mod ends;
 mod files;
 pub(crate) mod hearing;
+mod lane_count;
 mod lanes;
 pub mod line;
 mod link;
@@ -32,7 +33,7 @@ use fobs_channel::control::{ChannelLane, ControlChannel, ControlWriter, DoorMail
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_engine::memory::history::RememberedPath;
 use fobs_engine::memory::lessons::Lessons;
-use fobs_engine::{LanesSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
+use fobs_engine::{ReceiveJob, RemedyPolicy, SendJob, Throttle, tell_abort};
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -47,6 +48,7 @@ use fobs_proto::session::chunks_within;
 use fobs_store::{Sink, Source};
 use fobs_sys::confine;
 use fobs_sys::confine::Domain;
+use lane_count::ClientLanes;
 use persist::{Course, Start, Telling};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -73,8 +75,7 @@ struct Client<'a> {
     hook: Option<CancelHook>,
     /// What is asked of a server that keeps the connection.
     reuse: Reuse,
-    /// Lanes beside the first, from the making of the link on.
-    lanes: Option<LanesSetup>,
+    lanes: ClientLanes,
 }
 
 /// A server that was reached before, as one more channel to it finds it.
@@ -105,7 +106,7 @@ impl<'a> Client<'a> {
             cancel,
             hook: None,
             reuse: Reuse::default(),
-            lanes: None,
+            lanes: ClientLanes::default(),
         }
     }
 }
@@ -139,7 +140,7 @@ impl Client<'_> {
         let sync = self.options.sync.as_deref();
         let wants_survey = self.options.append_verify || self.options.delta || sync.is_some();
         let resuming = self.resuming(course.id, names, knows_survey && wants_survey);
-        let open = self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)?;
+        let open = self.open(TransferDirection::Push, vec![remote.path.clone()], resuming, course)?;
         let open = Open { shape: Some(source.shape()), ..open };
         let asked = Instant::now();
         let accept = self.ask(open);
@@ -154,9 +155,9 @@ impl Client<'_> {
         let cc = config.controller.name();
         let (link, cipher, streams) = self.data_plane(&mut accept, Direction::Sender, Some(cc))?;
         let make = |sending: &Sending| config_of(self.options, sending, accept.chunk_limit);
-        let (config, lanes) = with_lanes(config, self.lanes.take(), &sending, make)?;
+        let (watch, reporter) = self.watched(TransferDirection::Push);
+        let (config, lanes) = with_lanes(config, self.lanes.setup.take(), &sending, make)?;
         self.started(cipher, cc, None, course)?;
-        let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         let lessons = Lessons::of_the_user(&self.channel.peer);
         let job = SendJob {
@@ -189,7 +190,7 @@ impl Client<'_> {
         hang_up(&self.channel.writer, self.ssh);
         let (outcome, began, errors) = (outcome?, course.began, reporter.errors());
         let done = summary(Direction::Sender, &outcome.complete, &outcome.finished, cipher, began, errors);
-        let done = Summary { deletions_left: reporter.all_deletions_left(), ..done };
+        let done = watch.conclude(Summary { deletions_left: reporter.all_deletions_left(), ..done });
         // What is learned is for the next transfer and no part of this one's time.
         let complete_at = SystemTime::now();
         lessons.keep(outcome.taught);
@@ -222,7 +223,7 @@ impl Client<'_> {
         if !self.reuse.keep && copy_may_be_direct(self.options) && sink.history().is_none() {
             self.reuse.room = Some(COPY_ROOM);
         }
-        let open = self.open(TransferDirection::Pull, paths, resuming)?;
+        let open = self.open(TransferDirection::Pull, paths, resuming, course)?;
         let cc = self.options.congestion_control.name();
         let (asked, has_room) = (Instant::now(), open.reuse.room.is_some());
         let mut accept = self
@@ -238,13 +239,13 @@ impl Client<'_> {
         self.started(cipher, cc, Some(walls_here()), course)?;
         let made = sink.directories_made().filter(|_| self.options.sync.is_some());
         made.into_iter().for_each(|made| self.events.event(Event::DestinationMade(made)));
-        let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
+        let (watch, reporter) = self.watched(TransferDirection::Pull);
         course.reporter = Some(reporter.clone());
         sink.take_notices().into_iter().for_each(|notice| reporter.notice_here(notice));
         let domain = Domain::of_receiver(sink.writes_below()?);
         let job = ReceiveJob {
             link,
-            lanes: self.lanes.take(),
+            lanes: self.lanes.setup.take(),
             streams,
             sink,
             survey,
@@ -273,7 +274,7 @@ impl Client<'_> {
         let outcome = outcome?;
         let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
-        let done = Summary { deletions_left: reporter.all_deletions_left(), ..done };
+        let done = watch.conclude(Summary { deletions_left: reporter.all_deletions_left(), ..done });
         Ok((done, SystemTime::now()))
     }
 

@@ -18,6 +18,7 @@ mod wanted;
 
 use grant::{Granted, accept, grant};
 pub use host::{Answered, Fetch, Host, Leave, SessionFigures, StillThere, no_patterns};
+pub use lanes::LanesAt;
 pub use login::{StdioError, serve_stdio};
 pub use opened::{Opened, open_session};
 use outgoing::SendManner;
@@ -66,7 +67,7 @@ pub struct Policy {
     /// Where UDP sockets are bound.
     pub udp_ip: IpAddr,
     /// Where those of lanes are, which come by several paths.
-    pub lanes_ip: IpAddr,
+    pub lanes_at: LanesAt,
     pub udp_ports: (u16, u16),
     /// How streams over TCP get in.
     pub streams: StreamEntrance,
@@ -94,7 +95,7 @@ impl Policy {
             permit: self.permit.clone(),
             within: self.within.clone(),
             udp_ip: self.udp_ip,
-            lanes_ip: self.lanes_ip,
+            lanes_at: self.lanes_at,
             udp_ports: self.udp_ports,
             streams,
             addresses: self.addresses.clone(),

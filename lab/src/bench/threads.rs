@@ -1,9 +1,6 @@
 //! What each thread of a copy costs, and what that means for hosts of more cores (`--threads`).
 //!
-//! A stage of one thread carries a gigabyte in no less than it costs. Hashing is shared: at the sender each
-//! part of a large file is read and hashed by any of its threads, at the receiver other threads verify what
-//! the storing one then writes. What storing costs without hashing is both threads' cost less that of
-//! hashing, which is measured.
+//! What storing costs without hashing is the cost of both threads less that of hashing, which is measured.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,9 +10,8 @@ use std::time::Instant;
 
 use super::record::{Ends, Results, ThreadTimes};
 use crate::run::group::Group;
+use fobs_proto::session::{LANES_UNCHOSEN_MAX, ThreadCosts};
 
-/// Threads that may help another one, at most: `HANDS_MAX` of fobs-engine's reader and writer.
-const HANDS_MAX: usize = 8;
 /// A chunk of data.
 const CHUNK: usize = 4 << 20;
 /// Cores of a side that the table is for.
@@ -63,65 +59,21 @@ fn run_ns(schedstat: &str) -> Option<u64> {
     schedstat.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A part of the work of a copy.
-#[derive(Debug)]
-struct Stage {
-    name: &'static str,
-    /// CPU seconds for a gigabyte.
-    cost: f64,
-    /// Threads that share it on a host of `n` cores.
-    threads: fn(usize) -> usize,
-}
-
-impl Stage {
-    /// Gbit/s on a host of `cores`.
-    fn ceiling(&self, cores: usize) -> f64 {
-        8.0 * (self.threads)(cores) as f64 / self.cost
-    }
-}
-
-/// The stages of both ends, and what an end costs in all.
-#[derive(Debug)]
-struct Model {
-    stages: Vec<Stage>,
-    whole: Ends<f64>,
-}
-
-impl Model {
-    /// Of costs by thread name, CPU seconds for a gigabyte; `hash` is that of hashing it.
-    fn of(costs: &Ends<ThreadTimes>, hash: f64) -> Model {
-        let sum = |times: &ThreadTimes, names: &[&str]| {
-            let cut = |name: &str| name[..name.len().min(NAME_MAX)].to_owned();
-            names.iter().filter_map(|name| times.get(&cut(name))).sum::<f64>()
-        };
-        let one: fn(usize) -> usize = |_| 1;
-        let (client, server) = (&costs.client, &costs.server);
-        let storing = sum(server, &["fobs-write", "fobs-verify"]);
-        let stages = [
-            ("sealing and sending", sum(client, &["fobs", "fobs-send"]), one),
-            ("reading and hashing", sum(client, &["fobs-read", "fobs-read-hand"]), |n| {
-                1 + HANDS_MAX.min(n - 1)
-            }),
-            ("receiving and opening", sum(server, &["fobs-session", "fobs-receive", "fobs-lane"]), one),
-            ("verifying", hash.min(storing), |n| 1.max(HANDS_MAX.min(n - 1))),
-            ("storing", (storing - hash).max(0.0), one),
-        ];
-        let stages = stages.into_iter().map(|(name, cost, threads)| Stage { name, cost, threads });
-        let whole = Ends { client: client.values().sum(), server: server.values().sum() };
-        Model { stages: stages.filter(|stage| stage.cost > 0.0).collect(), whole }
-    }
-
-    /// What carries least on hosts of `cores`, and how much that is, Gbit/s. With `shared` both ends have
-    /// the same cores.
-    fn limit(&self, cores: usize, shared: bool) -> (&'static str, f64) {
-        let whole = if shared {
-            self.whole.client + self.whole.server
-        } else {
-            self.whole.client.max(self.whole.server)
-        };
-        let all = ("all cores", 8.0 * cores as f64 / whole);
-        let stages = self.stages.iter().map(|stage| (stage.name, stage.ceiling(cores)));
-        stages.chain([all]).min_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or(all)
+/// Costs by thread name, CPU seconds for a gigabyte, as those of stages; `hash` is that of hashing it.
+fn costs_of(costs: &Ends<ThreadTimes>, hash: f64) -> ThreadCosts {
+    let sum = |times: &ThreadTimes, names: &[&str]| {
+        let cut = |name: &str| name[..name.len().min(NAME_MAX)].to_owned();
+        names.iter().filter_map(|name| times.get(&cut(name))).sum::<f64>()
+    };
+    let (client, server) = (&costs.client, &costs.server);
+    let storing = sum(server, &["fobs-write", "fobs-verify"]);
+    ThreadCosts {
+        sealing: sum(client, &["fobs", "fobs-send", "fobs-lane-send"]),
+        reading: sum(client, &["fobs-read", "fobs-read-hand"]),
+        opening: sum(server, &["fobs-session", "fobs-receive", "fobs-lane", "fobs-lane-recv"]),
+        verifying: hash.min(storing),
+        storing: (storing - hash).max(0.0),
+        ends: [client.values().sum(), server.values().sum()],
     }
 }
 
@@ -160,11 +112,19 @@ pub fn tables(results: &Results, part: &str, hash: f64) -> String {
             let _ = write!(text, "\n| `{name}` | {end} | {cost:.2} | {:.0}% |", cost * RATE / 8.0 * 100.0);
         }
     }
-    let model = Model::of(&costs, hash);
-    text += "\n\n| cores of each end | Gbit/s at most | what ends there | both ends on these cores |\n|---|---|---|---|";
+    let costs = costs_of(&costs, hash);
+    text += "\n\n| cores of each end | Gbit/s at most | what ends there | with lanes | what ends there | both ends on these cores |\n\
+             |---|---|---|---|---|---|";
     for cores in CORES {
-        let ((what, apart), (_, shared)) = (model.limit(cores, false), model.limit(cores, true));
-        let _ = write!(text, "\n| {cores} | {apart:.0} | {what} | {shared:.0} |");
+        let ((what, apart), (_, shared)) = (costs.limit(cores, 1), costs.shared(cores, 1));
+        let lanes = costs.lanes(cores, usize::from(LANES_UNCHOSEN_MAX));
+        let (then, with) = costs.limit(cores, lanes);
+        let _ = write!(
+            text,
+            "\n| {cores} | {apart:.0} | {} | {with:.0} ({lanes}) | {} | {shared:.0} |",
+            what.name(),
+            then.name()
+        );
     }
     text.push_str("\n\n");
     text
@@ -173,13 +133,14 @@ pub fn tables(results: &Results, part: &str, hash: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fobs_proto::session::CopyStage;
 
     fn times(of: &[(&str, f64)]) -> ThreadTimes {
         of.iter().map(|(name, s)| ((*name).to_owned(), *s)).collect()
     }
 
     #[test]
-    fn the_slowest_stage_is_named() {
+    fn threads_are_stages() {
         let costs = Ends {
             client: times(&[
                 ("fobs", 0.25),
@@ -189,22 +150,11 @@ mod tests {
             ]),
             server: times(&[("fobs-session", 0.2), ("fobs-write", 0.5), ("fobs-verify", 0.3)]),
         };
-        let model = Model::of(&costs, 0.4);
-        // 0.8 s of storing and verifying, half of that hashing.
-        assert_eq!(model.limit(8, false), ("storing", 20.0));
-        assert!((model.limit(2, false).1 - 16.0).abs() < 1e-9, "{:?}", model.limit(2, false));
-        assert_eq!(model.limit(2, false).0, "all cores");
-        assert!((model.limit(2, true).1 - 8.0 * 2.0 / 1.86).abs() < 1e-9);
-    }
-
-    #[test]
-    fn helpers_are_as_many_as_cores_are_left() {
-        let costs = Ends { client: times(&[("fobs-read", 1.0)]), server: times(&[("fobs-write", 0.5)]) };
-        let model = Model::of(&costs, 0.5);
-        let ceilings = |cores| model.stages.iter().map(|stage| stage.ceiling(cores)).collect::<Vec<_>>();
-        assert_eq!(ceilings(1), [8.0, 16.0]);
-        assert_eq!(ceilings(4), [32.0, 48.0]);
-        assert_eq!(ceilings(64), [72.0, 128.0]);
+        let costs = costs_of(&costs, 0.4);
+        assert!((costs.ends[0] - 0.86).abs() < 1e-9 && (costs.ends[1] - 1.0).abs() < 1e-9, "{costs:?}");
+        assert!((costs.storing - 0.4).abs() < 1e-9, "0.8 s of both, half of that hashing: {costs:?}");
+        let (stage, rate) = costs.limit(8, 1);
+        assert_eq!((stage, rate.round()), (CopyStage::Storing, 20.0));
     }
 
     #[test]

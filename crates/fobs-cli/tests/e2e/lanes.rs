@@ -1,8 +1,11 @@
 //! One copy over two paths: both carry it, one is cut, one leads nowhere, and a killed copy goes on.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::SystemTime;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::case::Case;
 use super::daemon::{Daemon, Key, Spec};
@@ -91,6 +94,41 @@ fn two_addresses_of_an_ssh_host_carry_one_file() {
     both_paths_carry("two_addresses_of_an_ssh_host_carry_one_file", Carrier::Ssh, theirs);
 }
 
+/// The second path has IPv6 alone.
+#[test]
+fn ipv4_and_ipv6_carry_one_file() {
+    let name = "ipv4_and_ipv6_carry_one_file";
+    if !needs::given(name) {
+        return;
+    }
+    for (direction, first) in [(Direction::Push, "10.77.0.1"), (Direction::Pull, "fd00:78::1")] {
+        let case = Case::new(name);
+        case.net.join_again(SECOND);
+        for (side, address) in [(Side::Client, "fd00:78::1/64"), (Side::Server, "fd00:78::2/64")] {
+            let tool = |line: &str| case.net.tool(side, &line.split_whitespace().collect::<Vec<_>>());
+            tool(&format!("ip addr add {address} dev {SECOND} nodad"));
+            tool(&format!("ip link set {SECOND} up"));
+        }
+        let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
+        let port = case.net.tcp_port() + 100;
+        let (v4, v6) = (format!("0.0.0.0:{port}"), format!("[::]:{port}"));
+        let (options, keys) = (["--listen", &v4, "--listen", &v6], [("read-write", &client)]);
+        let daemon =
+            Daemon::start_with(&case, Spec { options: &options, ..Spec::new(&case, &keys, &server) });
+        let route = Route::to(&case, daemon, direction);
+        let expected = write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        let second = if first == "10.77.0.1" { "fd00:78::1" } else { "10.77.0.1" };
+        let flags = ["--rate", "200Mbit", "--via", first, "--via", second];
+        let done = case.run(&mut route.copy(&flags, "file", "copy")).expect_success().done();
+        assert_eq!(hash(&route.target_path("copy")), expected);
+        for device in ["veth0", SECOND] {
+            let bytes = sent_by(&case, sender_of(direction), device);
+            // A chunk at the least, however busy the machine is.
+            assert!(bytes >= 1 << 20, "{device} carried {bytes}: {done}");
+        }
+    }
+}
+
 /// Plays a test with each side sending, over both paths of a daemon.
 fn each_way(name: &'static str, play: impl Fn(&Case, &Route<'_>)) {
     if !needs::given(name) {
@@ -162,6 +200,68 @@ fn a_path_that_leads_nowhere_is_named_and_the_copy_succeeds() {
     assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
     let told = finished.events().iter().any(|event| event.to_string().contains("no datagram came by --via"));
     assert!(told, "{:?}", finished.events());
+}
+
+#[test]
+fn a_path_that_stops_udp_is_named_where_tcp_carries_the_data() {
+    let name = "a_path_that_stops_udp_is_named_where_tcp_carries_the_data";
+    if !needs::given(name) {
+        return;
+    }
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        let route = route(&case, Carrier::Daemon, direction);
+        block_udp(&case);
+        write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        let finished = case.run(&mut route.copy(&["--via", "10.77.0.1"], "file", "copy")).expect_success();
+        assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+        let is_it = |event: &Value| event.to_string().contains("--via 10.77.0.1: the data goes over TCP");
+        let told = finished.events().iter().filter(|event| is_it(event)).count();
+        assert_eq!(told, 1, "{:?}", finished.events());
+    }
+}
+
+fn block_udp(case: &Case) {
+    for side in [Side::Client, Side::Server] {
+        case.net.iptables(side, "-A INPUT -p udp -j DROP");
+    }
+}
+
+/// What copies keep of paths.
+fn memory(case: &Case) -> PathBuf {
+    case.path("home/.local/state/fobs/paths.json")
+}
+
+/// Has the next copies find what one keeps that the thread of its packets limited.
+fn remember_lanes(case: &Case, count: u8) {
+    let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let lanes = json!({"forth": count, "back": count});
+    let kept = json!({"v": 1, "peers": {"10.77.0.2": {"at": now, "lanes": lanes}}});
+    fs::create_dir_all(memory(case).parent().expect("a parent")).expect("directories");
+    fs::write(memory(case), kept.to_string()).expect("a file");
+}
+
+#[test]
+fn lanes_that_an_earlier_copy_needed_are_used_while_udp_passes() {
+    each_way("lanes_that_an_earlier_copy_needed_are_used_while_udp_passes", |case, route| {
+        write_random(&route.source_path("file"), FILE_BYTES / 4, &mut case.random());
+        let copy = |target: &str| {
+            let done = case.run(&mut route.copy(&[], "file", target)).expect_success().done();
+            assert_eq!(hash(&route.target_path(target)), hash(&route.source_path("file")));
+            let because = done["lanes"][0].as_str().is_some_and(|said| said.starts_with("3 lanes, because"));
+            (done["transport"].as_str().expect("it is named").to_owned(), because)
+        };
+        remember_lanes(case, 3);
+        assert_eq!(copy("with"), ("udp".to_owned(), true));
+        let chosen = case.run(&mut route.copy(&["--lanes", "1"], "file", "one")).expect_success().done();
+        assert_eq!(chosen["lanes"], Value::Null, "{chosen}");
+        block_udp(case);
+        let (transport, because) = copy("without");
+        assert!(["tcp", "channel"].contains(&transport.as_str()) && !because, "{transport}");
+        let kept = fs::read_to_string(memory(case)).expect("it is there");
+        let direction = if route.direction() == Direction::Push { "forth" } else { "back" };
+        assert!(!kept.contains(direction), "the next copy does not try that again: {kept}");
+    });
 }
 
 #[test]

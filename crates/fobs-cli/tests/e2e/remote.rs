@@ -54,6 +54,11 @@ impl<'a> Route<'a> {
         Route { case, direction, end: End::Daemon(Box::new(daemon)) }
     }
 
+    /// Which way it leads.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
     fn remote_root(&self) -> &Path {
         match &self.end {
             End::Daemon(daemon) => &daemon.root,

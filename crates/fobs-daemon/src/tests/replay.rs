@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use self::scene::{Player, Transcript, Who};
 use fobs::Transfer;
-use fobs::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, open_session};
+use fobs::server::{Host, LanesAt, Leave, Policy, SessionFigures, StreamEntrance, Wanted, open_session};
 use fobs_channel::control::{ControlChannel, Peer};
 use fobs_engine::Throttle;
 use fobs_model::cancel::CancelToken;
@@ -142,7 +142,7 @@ impl Host for Login {
             permit: Permit::of_the_user(),
             within: Vec::new(),
             udp_ip: [127, 0, 0, 1].into(),
-            lanes_ip: [127, 0, 0, 1].into(),
+            lanes_at: LanesAt { reached: [127, 0, 0, 1].into(), other: None },
             udp_ports: UDP_PORTS,
             streams: StreamEntrance::Own,
             addresses: Vec::new(),

@@ -8,7 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fobs_model::direction::TransferDirection;
 use fobs_proto::congestion::{Ceiling, PathHistory};
+use fobs_proto::session::LANES_UNCHOSEN_MAX;
 use serde::{Deserialize, Serialize};
 
 use fobs_channel::control::Peer;
@@ -52,6 +54,32 @@ struct KeptPath {
     /// The best number of TCP streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     streams: Option<u32>,
+    /// Lanes that copies to the peer, and those from it, should have.
+    #[serde(default, skip_serializing_if = "LanesKept::is_none")]
+    lanes: LanesKept,
+}
+
+/// See [`KeptPath::lanes`].
+#[derive(Debug, Default, Clone, Copy, Serialize, Deserialize)]
+#[serde(default)]
+struct LanesKept {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forth: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    back: Option<u8>,
+}
+
+impl LanesKept {
+    fn is_none(&self) -> bool {
+        self.forth.is_none() && self.back.is_none()
+    }
+
+    fn of(&mut self, direction: TransferDirection) -> &mut Option<u8> {
+        match direction {
+            TransferDirection::Push => &mut self.forth,
+            TransferDirection::Pull => &mut self.back,
+        }
+    }
 }
 
 /// The path to one peer and the file that keeps it, if the user has a state directory.
@@ -109,7 +137,9 @@ impl RememberedPath {
             return;
         }
         let newest = KeptPath::new(now(), history);
-        self.change(file, move |path| *path = KeptPath { streams: path.streams, ..newest });
+        self.change(file, move |path| {
+            *path = KeptPath { streams: path.streams, lanes: path.lanes, ..newest }
+        });
     }
 
     /// The best number of TCP streams, as an earlier transfer found it.
@@ -125,6 +155,28 @@ impl RememberedPath {
     pub(crate) fn keep_streams(&self, count: u32) {
         let Some(file) = &self.file else { return };
         self.change(file, move |path| (path.streams, path.at) = (Some(count), now()));
+    }
+
+    /// How many lanes a copy in this direction should have, as an earlier one found out.
+    pub fn recall_lanes(&self, direction: TransferDirection) -> Option<u8> {
+        let file = self.file.clone()?;
+        let mut kept = outside(Errand::State, move || read(&file));
+        let path = kept.peers.get_mut(&self.peer)?;
+        let is_fresh = now().saturating_sub(path.at) <= AGE_MAX.as_secs();
+        path.lanes.of(direction).filter(|count| is_fresh && (1..=LANES_UNCHOSEN_MAX).contains(count))
+    }
+
+    /// Keeps how many it should have.
+    pub fn keep_lanes(&self, direction: TransferDirection, count: u8) {
+        let Some(file) = &self.file else { return };
+        // One is what a path has of which nothing is known.
+        if count <= 1 && self.recall_lanes(direction).is_none() {
+            return;
+        }
+        self.change(file, move |path| {
+            *path.lanes.of(direction) = Some(count).filter(|count| *count > 1);
+            path.at = now();
+        });
     }
 
     /// Changes what is kept of this peer.
@@ -154,6 +206,7 @@ impl KeptPath {
             round_trip_us: round_trip,
             ceilings,
             streams: None,
+            lanes: LanesKept::default(),
         }
     }
 
@@ -267,6 +320,24 @@ mod tests {
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text.replace(&at.to_string(), &(at - AGE_MAX.as_secs() - 5).to_string())).unwrap();
         assert_eq!(path(&file, "a").recall_streams(), None, "too old");
+    }
+
+    #[test]
+    fn the_number_of_lanes_is_kept_for_each_direction() {
+        use TransferDirection::{Pull, Push};
+        let (_folder, file) = file();
+        path(&file, "a").keep_lanes(Push, 1);
+        assert!(!file.exists(), "there is nothing to remember");
+        path(&file, "a").keep_lanes(Push, 3);
+        path(&file, "a").keep(&history(3));
+        assert_eq!(
+            (path(&file, "a").recall_lanes(Push), path(&file, "a").recall_lanes(Pull)),
+            (Some(3), None)
+        );
+        path(&file, "a").keep_lanes(Pull, LANES_UNCHOSEN_MAX + 1);
+        path(&file, "a").keep_lanes(Push, 1);
+        assert_eq!((path(&file, "a").recall_lanes(Push), path(&file, "a").recall_lanes(Pull)), (None, None));
+        assert_eq!(path(&file, "a").recall(), history(3));
     }
 
     #[test]

@@ -7,9 +7,6 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Most hands of a session: each reads and hashes 10 Gbit/s or more, and the sender seals in one thread.
-pub(super) const HANDS_MAX: usize = 8;
-
 /// A part to be read into the front of a buffer.
 struct Task {
     number: u64,

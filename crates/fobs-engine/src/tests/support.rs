@@ -387,8 +387,13 @@ impl World {
 
     /// Into `to`.
     pub fn sink(&self, source: &Source) -> Sink {
+        Sink::open(self.sink_spec(source)).unwrap()
+    }
+
+    /// Specification of a sink into `to`.
+    pub fn sink_spec(&self, source: &Source) -> SinkSpec {
         let destination = self.to().as_os_str().as_bytes().to_vec();
-        Sink::open(SinkSpec {
+        SinkSpec {
             base: Base::Ambient,
             destination,
             shape: source.shape(),
@@ -409,8 +414,7 @@ impl World {
             terms: fobs_model::options::Terms::default(),
             holder: "tester".to_owned(),
             budget: fobs_model::budget::MemoryBudget::default(),
-        })
-        .unwrap()
+        }
     }
 
     /// A session from `from` to `to`, pushed, without relays.

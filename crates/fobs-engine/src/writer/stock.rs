@@ -1,13 +1,19 @@
 //! Chunks from their arrival to their turn in the file: what the thread that stores shares with the hands
-//! that verify beside it.
+//! that verify and write beside it.
+
+mod writes;
+
+pub(super) use writes::{Awaited, Task, WriteTask, Written};
 
 use fobs_proto::ChunkId;
 use fobs_store::{Verified, needs_scratch};
 use fobs_sys::PageBuffer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use writes::Writes;
 
-/// Chunks that wait to be verified before one more hand starts: with fewer the storing thread is nearly done.
+/// Chunks that wait before one more hand starts, and before chunks are written beside each other: with fewer
+/// the storing thread is nearly done.
 const WAITING_MIN: usize = 2;
 /// Unpacked bodies that wait for their turn, for each hand: each is as long as a chunk.
 const UNPACKED_MAX: usize = 2;
@@ -35,6 +41,10 @@ pub(super) struct Held {
 pub(super) enum Step {
     Store(Held),
     Check(Arrived),
+    /// The oldest chunk that was begun is written.
+    Settle(Written),
+    /// No hand is free for this one.
+    Write(WriteTask),
     /// All is stored.
     Finish,
     /// The receiving thread is gone, or a hand has failed: what is still to be stored is not wanted.
@@ -68,6 +78,8 @@ struct Shelves {
     bytes: usize,
     hands: usize,
     idle: usize,
+    /// Chunks that are begun and not settled: those before the next.
+    writes: Writes,
     /// Second buffers of packed chunks that hands have filled or fill, and those to use again.
     unpacked: usize,
     spare: Vec<Vec<u8>>,
@@ -93,12 +105,24 @@ impl Shelves {
             End::Finish => return Some(Step::Finish),
             End::Open => {}
         }
-        if let Some(held) = self.verified.remove(&self.next) {
+        if let Some(written) = self.writes.pop_written() {
+            return Some(Step::Settle(written));
+        }
+        if self.writes.have_room()
+            && let Some(held) = self.verified.remove(&self.next)
+        {
             self.unpacked -= usize::from(held.unpacked.is_some());
             return Some(Step::Store(held));
         }
-        let chunk = self.to_check(false)?;
-        self.arrived.remove(&chunk).map(Step::Check)
+        match self.to_check(false) {
+            Some(chunk) => self.arrived.remove(&chunk).map(Step::Check),
+            None => self.writes.pop_waiting().map(Step::Write),
+        }
+    }
+
+    /// Whether one more hand would have something to do.
+    fn want_hand(&self) -> bool {
+        self.idle == 0 && (self.arrived.len() >= WAITING_MIN || self.writes.are_waiting())
     }
 }
 
@@ -111,6 +135,7 @@ impl Stock {
             bytes: 0,
             hands: 0,
             idle: 0,
+            writes: Writes::default(),
             unpacked: 0,
             spare: Vec::new(),
             end: End::Open,
@@ -158,7 +183,7 @@ impl Stock {
         let mut shelves = self.lock();
         loop {
             if let Some(step) = shelves.step() {
-                let wants_hand = shelves.idle == 0 && shelves.arrived.len() >= WAITING_MIN;
+                let wants_hand = shelves.want_hand();
                 return Turn { step, arrived: std::mem::take(&mut shelves.bytes), wants_hand };
             }
             shelves = self.wait(shelves);
@@ -173,20 +198,22 @@ impl Stock {
         admitted
     }
 
-    /// What a hand verifies next, with a second buffer for a packed chunk; waits for it. `None`: the session
-    /// ends.
-    pub(super) fn task(&self) -> Option<(Arrived, Option<Vec<u8>>)> {
+    /// What a hand does next; waits for it. `None`: the session ends.
+    pub(super) fn task(&self) -> Option<Task> {
         let mut shelves = self.lock();
         loop {
             if shelves.end != End::Open {
                 return None;
+            }
+            if let Some(write) = shelves.writes.pop_waiting() {
+                return Some(Task::Write(write));
             }
             let may_unpack = shelves.unpacked < shelves.hands * UNPACKED_MAX;
             if let Some(chunk) = shelves.to_check(may_unpack) {
                 let task = shelves.arrived.remove(&chunk)?;
                 shelves.unpacked += usize::from(task.packed);
                 let unpacked = task.packed.then(|| shelves.spare.pop().unwrap_or_default());
-                return Some((task, unpacked));
+                return Some(Task::Check(task, unpacked));
             }
             shelves.idle += 1;
             shelves = self.wait(shelves);

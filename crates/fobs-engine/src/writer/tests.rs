@@ -4,7 +4,7 @@ use crate::tests::support::{Control, World};
 use fobs_channel::control::ControlChannel;
 use fobs_model::event::EventSink;
 use fobs_rng::Rng;
-use fobs_store::{CHUNK_LEN_MAX, Source, SourceSpec, UNKNOWN_KIND, needs_scratch};
+use fobs_store::{CHUNK_LEN_MAX, SinkSpec, Source, SourceSpec, UNKNOWN_KIND, needs_scratch};
 use fobs_sys::Waker;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -247,4 +247,86 @@ fn an_unknown_record_ends_the_session_by_name() {
         "{error}"
     );
     storing.thread.join().expect("no panic");
+}
+
+/// A file that is written past the page cache, where the file system of the tests can: its length, bytes.
+const LARGE: usize = (64 << 20) + (12 << 20) + 777;
+
+/// A world with one large file, a sink that has the device keep it, and its chunks.
+fn large(seed: u64) -> (World, Sink, Vec<(PageBuffer, usize)>) {
+    let mut rng = Rng::new(seed);
+    let world = World::new();
+    let noise: Vec<u8> = (0..LARGE / 8).flat_map(|_| rng.bits().to_le_bytes()).collect();
+    world.write("large", &noise);
+    world.write("small", b"behind it");
+    let source = Source::open(world.source_spec()).expect("it is there");
+    let sink = Sink::open(SinkSpec { fsync: true, ..world.sink_spec(&source) }).expect("it is free");
+    let chunks = chunks_of(source, 4 << 20);
+    (world, sink, chunks)
+}
+
+#[test]
+fn parts_of_a_large_file_are_written_beside_each_other() {
+    let seed = 47;
+    let (world, sink, chunks) = large(seed);
+    let count = chunks.len() as ChunkId;
+    let storing = Storing::start(sink, verify_with);
+    let mut rng = Rng::new(seed);
+    let mut waiting: Vec<_> = (0..).zip(chunks).collect();
+    // As they arrive: nearly in order.
+    while !waiting.is_empty() {
+        let next = rng.below(waiting.len().min(4));
+        let (chunk, (buffer, len)) = waiting.remove(next);
+        storing.store.chunk(chunk, buffer, len);
+    }
+    let mut next = 0;
+    while next < count {
+        match storing.letter() {
+            ToReceiver::Stored { chunk, .. } => {
+                assert_eq!(chunk, next, "seed {seed}: stored in order");
+                next += 1;
+            }
+            ToReceiver::StoreFailed(error) => panic!("seed {seed}: {error}"),
+            _ => {}
+        }
+    }
+    let begun = storing.store.0.begun_in_all();
+    storing.finish();
+    world.expect_copied();
+    let can = std::fs::File::open(world.to().join("large")).is_ok_and(fobs_store::passes_cache);
+    if cores() < 2 || !can {
+        eprintln!("skipped: nothing is written beside anything here");
+    } else {
+        assert!(begun > 4, "seed {seed}: {begun} of {count} chunks were begun");
+    }
+}
+
+/// Without the receiving thread all end, at any moment, and nothing is written any more when the storing
+/// thread has ended.
+#[test]
+fn an_end_waits_for_what_is_being_written() {
+    for seed in 0..2 {
+        let (world, sink, chunks) = large(seed);
+        let Storing { store, letters, thread, _control } = Storing::start(sink, verify_with);
+        let mut last = Rng::new(seed).below(chunks.len() - 2) as ChunkId;
+        for (chunk, (buffer, len)) in (0..).zip(chunks) {
+            store.chunk(chunk, buffer, len);
+        }
+        while let Ok(letter) = letters.recv_timeout(Duration::from_secs(20)) {
+            if matches!(letter, ToReceiver::Stored { .. }) {
+                last = last.saturating_sub(1);
+                if last == 0 {
+                    break;
+                }
+            }
+        }
+        drop((store, letters));
+        thread.join().expect("no panic");
+        for entry in std::fs::read_dir(world.to()).expect("it is there").flatten() {
+            // What came to its end is whole, and nothing of the rest stays.
+            let source = world.from().join(entry.file_name());
+            let same = std::fs::read(&source).ok() == std::fs::read(entry.path()).ok();
+            assert!(source.exists() && same, "seed {seed}: {entry:?}");
+        }
+    }
 }

@@ -53,6 +53,11 @@ impl LanesAsk {
             }
             paths = paths.max(path + 1);
         }
+        let (known, families) = (|family: &u8| matches!(family, 0 | 4 | 6), &self.families);
+        if !families.is_empty() && (families.len() != usize::from(paths) || !families.iter().all(known)) {
+            let message = format!("{paths} paths have the IP versions {families:?}; each has 4, 6 or 0");
+            return Err(Error::new(ErrorKind::Protocol, message));
+        }
         Ok(())
     }
 }
@@ -64,7 +69,16 @@ mod tests {
 
     #[test]
     fn lanes_are_one_to_sixteen_and_their_paths_in_order() {
-        let check = |paths: &[u8]| LanesAsk { paths: paths.to_vec(), window: 0 }.check();
+        let of = |paths: &[u8], families: &[u8]| LanesAsk {
+            paths: paths.to_vec(),
+            window: 0,
+            families: families.to_vec(),
+        };
+        let check = |paths: &[u8]| of(paths, &[]).check();
+        assert_eq!(of(&[0, 1, 0], &[4, 6]).check(), Ok(()));
+        for wrong in [&[4][..], &[4, 6, 4], &[4, 5]] {
+            assert!(of(&[0, 1, 0], wrong).check().is_err(), "{wrong:?}");
+        }
         for possible in [&[0][..], &[0, 0], &[0, 1], &[0, 1, 0, 2, 1], &[0; 16]] {
             assert_eq!(check(possible), Ok(()), "{possible:?}");
         }

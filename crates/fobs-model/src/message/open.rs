@@ -145,6 +145,10 @@ pub struct LanesAsk {
     /// Chunks of the object that the client, if it receives, holds from the oldest unverified one on.
     #[serde(default)]
     pub window: u32,
+    /// The IP version of each path, 4 or 6, or 0 for that by which the client reached the server; empty if
+    /// all are 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub families: Vec<u8>,
 }
 
 /// The lanes that a server has beside the first.

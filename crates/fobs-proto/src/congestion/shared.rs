@@ -77,6 +77,8 @@ impl PathShare {
     pub fn lane(&self) -> Box<dyn Controller> {
         let mut path = self.lock();
         path.lanes.push(LaneLoad::default());
+        let lanes = u32::try_from(path.lanes.len()).unwrap_or(u32::MAX);
+        path.inner.carried_by(lanes);
         let (lane, is_adaptive) = (path.lanes.len() - 1, path.inner.as_adaptive().is_some());
         drop(path);
         Box::new(LaneShare { path: self.clone(), lane, is_adaptive })

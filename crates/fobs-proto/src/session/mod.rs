@@ -17,10 +17,13 @@
 //!   stream_count  how many streams carry frames
 //!   receive   the receiving side: verdicts, retries, drop counts, the end
 //!   lanes     which lane of several sends which chunk
+//!   thread_costs  what threads cost, and what hosts of other cores would carry
+//!   lane_count  how many lanes the next transfer over a path should have
 //! ```
 
 mod floor;
 mod holding;
+mod lane_count;
 mod lanes;
 mod limits;
 mod pause;
@@ -29,11 +32,13 @@ mod send;
 mod silence;
 mod standstill;
 mod stream_count;
+mod thread_costs;
 mod transport;
 mod wait;
 
 pub use floor::RateFloor;
 pub use holding::{Holding, first_chunk_data_max, round_trip_bytes};
+pub use lane_count::{LANES_UNCHOSEN_MAX, PacketThreads};
 pub use lanes::{
     LANES_MAX, LaneCounts, LaneSchedule, LaneSeen, LaneTask, LaneVerified, WITHDRAWN_LEN, Withdrawal,
 };
@@ -49,6 +54,7 @@ pub use standstill::{Excuse, OwnEnd, Standstill};
 pub use stream_count::{
     STREAMS_HELD, STREAMS_MAX, STREAMS_QUEUED, StreamBrake, StreamCount, StreamTarget, StreamsSeen,
 };
+pub use thread_costs::{CopyStage, HANDS_MAX, ThreadCosts};
 pub use transport::{
     DatagramsSeen, Directive, RouteChange, RouteReason, StreamsOpen, TransportChoice, TransportConfig,
     TransportPolicy, TransportSeen,

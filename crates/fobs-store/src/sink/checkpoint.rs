@@ -58,11 +58,15 @@ impl Sink {
         let keeps = tree.journal().is_some_and(|journal| journal.records());
         if let Some(file) = self.file.take() {
             let is_kept = keeps && file.partial().is_some();
-            let len = file.tree.len();
+            let (len, is_ahead) = (file.written().unwrap_or(0), !file.begun.is_empty());
             match (file.storing, &mut self.target) {
                 (Storing::File(placing), Target::Tree(tree))
                     if is_kept || tree.keeps_partials() && len > 0 =>
                 {
+                    if is_ahead {
+                        // Behind a gap is nothing that anybody goes on with; a later run cuts it off, too.
+                        let _ = placing.file.cut_back(len);
+                    }
                     tree.keep(placing);
                 }
                 (storing, target) => target.discard(storing),
@@ -84,14 +88,15 @@ impl CurrentFile {
         if !placing.is_found_again || self.moving.is_some() {
             return None;
         }
+        let (len, stack) = self.stored()?;
         Some(PartialFile {
             path: &self.path,
             place: &placing.place,
             fingerprint: self.fingerprint?,
             file: placing.file.file(),
             directory: placing.file.directory(),
-            len: self.tree.len(),
-            stack: self.tree.stack()?,
+            len,
+            stack,
         })
     }
 }

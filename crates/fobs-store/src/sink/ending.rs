@@ -10,7 +10,7 @@ impl Sink {
             Target::Tree(tree) if file.moving.is_some() => moves(&mut file, tree),
             _ => Ok(false),
         };
-        let CurrentFile { path, meta, attributes, fingerprint, tree, mut storing, moving: _ } = file;
+        let CurrentFile { path, meta, attributes, fingerprint, tree, mut storing, .. } = file;
         self.has_ended(&path);
         let (bytes, root) = (tree.len(), tree.root());
         self.root.file(&path, &root);

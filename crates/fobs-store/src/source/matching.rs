@@ -75,6 +75,9 @@ impl Source {
         self.opened += 1;
         file.serial = self.opened;
         file.reads = Reads::of(file.size, self.uses_cache);
+        if let Input::File(held, _) = &file.input {
+            file.reads = file.reads.on(held, file.size);
+        }
         let Some(matching) = &self.matching else { return file };
         let Some((row, has)) = matching.begins else { return file };
         let known = match has {

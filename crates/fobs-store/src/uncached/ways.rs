@@ -72,6 +72,21 @@ impl Paces {
         }
     }
 
+    /// Whether the next write may be one of several at a time: past the cache, as is known to be the faster
+    /// way. One that is to be timed is not.
+    pub(super) fn goes_beside(&mut self, bytes: usize) -> bool {
+        if self.refused || self.kept_at_once {
+            return !self.refused;
+        }
+        if self.writes < 2 * Self::FIRST || self.better() != Way::Past || self.next() != Way::Past {
+            return false;
+        }
+        let usual = self.past.map_or(0.0, |pace| pace * bytes as f64);
+        let (writes, time) = self.since;
+        self.since = (writes.saturating_add(1), time.saturating_add(Duration::from_secs_f64(usual)));
+        true
+    }
+
     pub(super) fn took(&mut self, way: Way, bytes: usize, time: Duration) {
         let other = self.better() != way;
         let for_a_byte = time.as_secs_f64() / bytes.max(1) as f64;

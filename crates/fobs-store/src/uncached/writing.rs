@@ -57,6 +57,24 @@ impl Uncached {
         Ok(())
     }
 
+    /// Whether the next write, of `bytes` bytes, may be [beside](Self::write_beside) others.
+    pub(crate) fn goes_beside(&self, bytes: usize) -> bool {
+        bytes >= WRITE_MIN && self.ways.with(|paces| paces.goes_beside(bytes))
+    }
+
+    /// Writes `data` at `offset` past the cache, perhaps while other threads write, and so untimed; `rest`
+    /// writes what cannot pass.
+    pub(crate) fn write_beside(
+        &self,
+        data: &[u8],
+        offset: u64,
+        rest: impl FnOnce(&[u8], u64) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let passes = self.passes(data, offset);
+        let written = self.write_past(&data[..passes], offset)?;
+        if written == data.len() { Ok(()) } else { rest(&data[written..], offset + written as u64) }
+    }
+
     /// How much of `data` may pass the cache: none unless address and place are as they must be.
     fn passes(&self, data: &[u8], offset: u64) -> usize {
         let is_place = usize::try_from(offset).is_ok_and(|offset| offset.is_multiple_of(self.place));

@@ -78,9 +78,14 @@ fn persistently(
         let manner = Manner { options: &left, ..manner };
         let outcome = outlast(manner, || {
             let options = course.after_a_wait(manner.options, direction_to(destination));
-            let reach =
-                Reach { manner: Manner { options: &options, ..manner }, caller: caller.as_deref_mut() };
-            let outcome = copy_once(sources, destination, reach, &mut course);
+            let mut once = |course: &mut Course| {
+                let manner = Manner { options: &options, ..manner };
+                copy_once(sources, destination, Reach { manner, caller: caller.as_deref_mut() }, course)
+            };
+            let mut outcome = once(&mut course);
+            if course.unchosen.gives_way(&outcome) {
+                outcome = once(&mut course);
+            }
             course.note_taken(&outcome);
             outcome
         });

@@ -1,6 +1,7 @@
 //! Reaching the server: the control channel, up to the hellos.
 
 use super::Client;
+use super::lane_count::ClientLanes;
 use fobs_channel::control;
 use fobs_channel::control::{ControlChannel, ssh, tls};
 use fobs_channel::secure::identity::{Identity, default_identity_path};
@@ -40,7 +41,7 @@ impl<'a> Client<'a> {
                     hosts,
                     tcp_port: 0,
                     lane: None,
-                    lanes: None,
+                    lanes: ClientLanes::default(),
                     hello,
                     options,
                     events,
@@ -66,7 +67,7 @@ impl<'a> Client<'a> {
                     hosts,
                     tcp_port,
                     lane: None,
-                    lanes: None,
+                    lanes: ClientLanes::default(),
                     hello,
                     options,
                     events,
@@ -102,7 +103,7 @@ impl<'a> Client<'a> {
             hosts,
             tcp_port: 0,
             lane: None,
-            lanes: None,
+            lanes: ClientLanes::default(),
             hello,
             options,
             events,

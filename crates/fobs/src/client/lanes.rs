@@ -48,7 +48,8 @@ impl ClientPath {
                     local: if is_here { vec![*address] } else { Vec::new() },
                     // Every address of the loopback leads everywhere on this host.
                     interface: found.map(|(name, _)| name.clone()).filter(|_| !address.is_loopback()),
-                    remote: (!is_here).then_some(*address),
+                    // One of the loopback leads to this host alone.
+                    remote: (!is_here || address.is_loopback()).then_some(*address),
                     name,
                 })
             }
@@ -113,6 +114,15 @@ impl ClientPath {
     }
 }
 
+/// Whether a place that the server names may be of this IP version.
+fn may_be_of(at: &HostPort, family: AddressFamily) -> bool {
+    match (at.host.as_ref().and_then(|host| host.parse::<IpAddr>().ok()), family) {
+        (Some(ip), AddressFamily::V4) => ip.is_ipv4(),
+        (Some(ip), AddressFamily::V6) => ip.is_ipv6(),
+        _ => true,
+    }
+}
+
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -132,7 +142,7 @@ fn common_bits(a: IpAddr, b: IpAddr) -> u32 {
 impl Client<'_> {
     /// What is asked of the server, if the user chose paths or lanes and the server knows them.
     pub(super) fn ask_for_lanes(&self) -> Option<LanesAsk> {
-        let lanes = &self.options.lanes;
+        let lanes = self.wanted_lanes();
         if !lanes.are_chosen() {
             return None;
         }
@@ -145,16 +155,29 @@ impl Client<'_> {
             }
             return None;
         }
-        Some(LanesAsk { paths, window: lanes_window(chunks_within(self.options.memory)) })
+        let window = lanes_window(chunks_within(self.options.memory));
+        Some(LanesAsk { paths, window, families: self.families().unwrap_or_default() })
+    }
+
+    /// The IP version of each path; none where the user chose no path, or one that is not there, of which the
+    /// user learns when its socket is made.
+    fn families(&self) -> Option<Vec<u8>> {
+        let paths = self.paths().ok().filter(|_| !self.options.lanes.via.is_empty())?;
+        let family = |path: &ClientPath| match path.family(self.options.address_family) {
+            AddressFamily::V4 => 4,
+            AddressFamily::V6 => 6,
+            AddressFamily::Any => 0,
+        };
+        Some(paths.iter().map(family).collect())
     }
 
     /// The paths of the lanes.
     pub(super) fn paths(&self) -> Result<Vec<ClientPath>> {
-        let lanes = &self.options.lanes;
+        let lanes = self.wanted_lanes();
         if lanes.via.is_empty() {
-            return ClientPath::all(lanes, &[]);
+            return ClientPath::all(&lanes, &[]);
         }
-        ClientPath::all(lanes, &outside(Errand::Counters, local_addresses))
+        ClientPath::all(&lanes, &outside(Errand::Counters, local_addresses))
     }
 
     /// How many lanes the session has: as many as were asked for, or fewer.
@@ -162,16 +185,18 @@ impl Client<'_> {
     /// # Errors
     /// `Protocol` for lanes that nobody asked for.
     pub(super) fn lanes_granted(&self, accept: &Accept) -> Result<usize> {
-        let (Some(granted), wanted) = (&accept.lanes, self.options.lanes.paths().len()) else { return Ok(1) };
+        let (Some(granted), wanted) = (&accept.lanes, self.wanted_lanes().paths().len()) else {
+            return Ok(1);
+        };
         let count = granted.ports.len() + 1;
         let peer = &self.channel.peer.description;
-        if !self.options.lanes.are_chosen() || count > wanted || granted.ports.contains(&0) {
+        if !self.wanted_lanes().are_chosen() || count > wanted || granted.ports.contains(&0) {
             let message = format!(
                 "{peer} offers {count} lanes where {wanted} were asked for, or one without a port; install the same version on both sides"
             );
             return Err(Error::new(ErrorKind::Protocol, message));
         }
-        if count < wanted {
+        if count < wanted && self.has_chosen_lanes() {
             let text = format!(
                 "{peer} has free UDP ports for {count} of the {wanted} lanes that were asked for (--udp-ports gives it more)"
             );
@@ -187,8 +212,11 @@ impl Client<'_> {
         (at, port): (&[HostPort], u16),
         cc: Option<&str>,
     ) -> Result<(UdpSocket, Candidates)> {
-        let at: Vec<HostPort> = at.iter().map(|at| HostPort { host: at.host.clone(), port }).collect();
-        let found = candidates(&at, &self.hosts, path.family(self.options.address_family));
+        let family = path.family(self.options.address_family);
+        // Another lane's socket may be of another IP version.
+        let at = at.iter().filter(|at| may_be_of(at, family));
+        let at: Vec<HostPort> = at.map(|at| HostPort { host: at.host.clone(), port }).collect();
+        let found = candidates(&at, &self.hosts, family);
         let found = path.ranked(port, found);
         let to = match found.reached.first().or(found.named.first()) {
             Some(first) => *first,

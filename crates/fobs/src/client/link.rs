@@ -40,7 +40,7 @@ impl Client<'_> {
         let granted = self.lanes_granted(accept)?;
         let count = if schedule == KeySchedule::Second { granted } else { 1 };
         let keys = SessionKeys::with_lanes(secret, schedule, cipher, count);
-        let (clock, paths, numbers) = (Clock::start(), self.paths()?, self.options.lanes.paths());
+        let (clock, paths, numbers) = (Clock::start(), self.paths()?, self.wanted_lanes().paths());
         let port = accept.udp_addresses.first().map_or(0, |at| at.port);
         let link = self.lane_link(&paths[0], (accept, port), (keys.datagrams, direction), (clock, cc))?;
         let mut further = Vec::new();
@@ -56,7 +56,7 @@ impl Client<'_> {
             Direction::Sender => window.min(lanes_window(chunks_within(self.options.memory))).max(1),
             Direction::Receiver => lanes_window(chunks_within(self.options.memory)),
         };
-        self.lanes = (!further.is_empty()).then(|| LanesSetup {
+        self.lanes.setup = (!further.is_empty()).then(|| LanesSetup {
             paths: numbers[..=further.len()].to_vec(),
             further,
             first: paths[0].name.clone(),

@@ -1,6 +1,7 @@
 //! The client's request, the server's answer, and what both make: the data plane.
 
 use super::hearing::{Awaited, Hearing};
+use super::persist::Course;
 use super::{Client, blame};
 use crate::session::sending_of;
 use fobs_channel::secure::datagram::{Cipher, Direction};
@@ -19,7 +20,9 @@ impl Client<'_> {
         direction: TransferDirection,
         paths: Vec<Vec<u8>>,
         resuming: Resuming,
+        course: &mut Course,
     ) -> Result<Open> {
+        self.recall_lanes(direction, &mut course.unchosen);
         let lanes = self.ask_for_lanes();
         // Several lanes are of datagrams alone.
         let has_several = lanes.as_ref().is_some_and(|ask| ask.paths.len() > 1);

@@ -4,6 +4,7 @@ use fobs_explain::Explanation;
 use fobs_model::error::ErrorKind;
 pub use fobs_model::host_facts::{
     CipherSpeed, DiskFacts, DiskSpeed, HostFacts, InterfaceFacts, KeyFacts, PacketSpeed, SocketFacts,
+    ThreadLimit,
 };
 use serde::Serialize;
 
@@ -27,7 +28,7 @@ impl Examination {
     /// The most that was carried, bits per second: over the path, or by a session of each end with itself. No
     /// prediction goes beyond it. `None` where that is not known of an end: an older version.
     pub(super) fn proven_bps(&self) -> Option<f64> {
-        let own = |host: &HostFacts| host.packets.map(|own| own.send_bps.min(own.receive_bps));
+        let own = |host: &HostFacts| host.packets.as_ref().map(|own| own.send_bps.min(own.receive_bps));
         let here = own(&self.here);
         let Some(peer) = &self.there else { return here };
         let both = here.zip(own(&peer.host)).map(|(here, there)| here.min(there));

@@ -3,7 +3,7 @@
 
 use super::facts::{
     Carried, DiskFacts, Examination, HostFacts, InterfaceFacts, KeyFacts, PacketSpeed, PathFacts,
-    PathOutcome, PeerFacts, SocketFacts,
+    PathOutcome, PeerFacts, SocketFacts, ThreadLimit,
 };
 use fobs_explain::LARGER_BUFFER;
 use fobs_model::options::DEFAULT_UDP_PORTS;
@@ -195,19 +195,28 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
     let hash = Some(host.hash_bps);
     let text = format!("BLAKE3 {} on one core", rate(host.hash_bps));
     all.push(Finding::new(spot, Subject::Hash, text).allows(hash, hash));
-    all.extend(host.packets.map(|PacketSpeed { send_bps, receive_bps }| {
+    all.extend(host.packets.as_ref().map(|PacketSpeed { send_bps, receive_bps, apart }| {
+        let (send_bps, receive_bps) = (*send_bps, *receive_bps);
         let both = if send_bps == receive_bps {
             format!("{} each way", rate(send_bps))
         } else {
             format!("sends {}, receives {}", rate(send_bps), rate(receive_bps))
         };
-        let text = format!("a session with itself, from memory to memory: {both}, of 1500 bytes each");
+        let apart = apart.as_ref().map_or_else(String::new, apart_from_itself);
+        let text = format!("a session with itself, from memory to memory: {both}, of 1500 bytes each{apart}");
         Finding::new(spot, Subject::Packets, text).allows(Some(send_bps), Some(receive_bps))
     }));
     all.push(match &host.disk {
         DiskFacts::Measured(speed) => {
             let (write, read, size) = (rate(speed.write_bps), rate(speed.read_bps), bytes(speed.bytes));
-            let text = format!("{}: writes {write}, reads {read} ({size}, synced)", speed.directory);
+            let cache = match speed.past_cache {
+                Some(true) => "; large files are written past the page cache",
+                Some(false) => {
+                    "; large files are written through the page cache: this file system has no other way"
+                }
+                None => "",
+            };
+            let text = format!("{}: writes {write}, reads {read} ({size}, synced){cache}", speed.directory);
             Finding::new(spot, Subject::Disk, text).allows(Some(speed.read_bps), Some(speed.write_bps))
         }
         DiskFacts::Unmeasured { reason } => {
@@ -217,6 +226,20 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
     all.extend(host.walls.map(|walls| around_sessions(spot, walls)));
     all.extend(host.key.as_ref().map(|key| allowed_by(spot, key)));
     all
+}
+
+/// What the session's threads would do with another host of this kind.
+fn apart_from_itself(limit: &ThreadLimit) -> String {
+    let with = if limit.lanes > 1 {
+        format!(", up to {} with {} lanes", rate(limit.lanes_bps), limit.lanes)
+    } else {
+        String::new()
+    };
+    format!(
+        "; by what its threads cost, with a host like this: up to {} ({} is next){with}",
+        rate(limit.bps),
+        limit.thread
+    )
 }
 
 /// What the key allows there: a rate of 0 where it allows nothing.

@@ -20,12 +20,13 @@ fn host() -> HostFacts {
         },
         ciphers: vec![CipherSpeed { name: "AES-128-GCM".to_owned(), bps: 40e9 }],
         hash_bps: 20e9,
-        packets: Some(PacketSpeed { send_bps: 7.5e9, receive_bps: 8e9 }),
+        packets: Some(PacketSpeed { send_bps: 7.5e9, receive_bps: 8e9, apart: None }),
         disk: DiskFacts::Measured(DiskSpeed {
             directory: "/data".to_owned(),
             bytes: 1 << 20,
             write_bps: 4e9,
             read_bps: 5e9,
+            past_cache: Some(true),
         }),
         ..HostFacts::default()
     }
@@ -97,7 +98,8 @@ fn a_buffer_that_dropped_nothing_is_no_verdict() {
 
 #[test]
 fn the_slowest_part_of_the_way_is_the_verdict() {
-    let slow = DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 1e8, read_bps: 3e9 };
+    let slow =
+        DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 1e8, read_bps: 3e9, past_cache: None };
     let peer = HostFacts { disk: DiskFacts::Measured(slow), ..host() };
     let found = diagnose(&with_peer(peer, carried(9e8, 0), Some(carried(2e9, 0))));
     let (forth, back) = (found.forth.expect("a limit"), found.back.expect("a limit"));
@@ -110,7 +112,8 @@ fn the_slowest_part_of_the_way_is_the_verdict() {
 
 #[test]
 fn no_more_is_promised_than_both_ends_put_through_as_packets() {
-    let fast_disk = DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 90e9, read_bps: 90e9 };
+    let fast_disk =
+        DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 90e9, read_bps: 90e9, past_cache: None };
     let fast = HostFacts { disk: DiskFacts::Measured(fast_disk), ..host() };
     let mut path = carried(5e9, 0);
     if let PathOutcome::Carried(carried) = &mut path.outcome {
@@ -150,10 +153,15 @@ fn no_prediction_goes_beyond_what_was_carried() {
         let pick = |digit: u32| rates[number / 4_usize.pow(digit) % 4];
         let (own_here, own_there, path_bps, disk_bps, hoped_bps) =
             (pick(0), pick(1), pick(2), pick(3), pick(4));
-        let disk =
-            DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: disk_bps, read_bps: disk_bps };
+        let disk = DiskSpeed {
+            directory: "/d".to_owned(),
+            bytes: 1,
+            write_bps: disk_bps,
+            read_bps: disk_bps,
+            past_cache: None,
+        };
         let end = |own: f64, host: HostFacts| HostFacts {
-            packets: Some(PacketSpeed { send_bps: own, receive_bps: own }),
+            packets: Some(PacketSpeed { send_bps: own, receive_bps: own, apart: None }),
             disk: DiskFacts::Measured(disk.clone()),
             ..host
         };

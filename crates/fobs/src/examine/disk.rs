@@ -2,7 +2,7 @@
 
 use fobs_model::cancel::CancelToken;
 use fobs_model::host_facts::{DiskFacts, DiskSpeed};
-use fobs_store::{Base, scratch_file, show_path};
+use fobs_store::{Base, passes_cache, scratch_file, show_path};
 use rustix::fs::{Advice, fadvise, fdatasync, fstatvfs};
 use rustix::io::{Errno, pread, pwrite};
 use std::os::fd::OwnedFd;
@@ -47,8 +47,11 @@ impl DiskProbe<'_> {
             Ok(written) => written,
             Err(errno) => return failed("write", errno),
         };
+        let past_cache = Some(passes_cache(&file));
         match read(&file, bytes, cancel) {
-            Ok(read_bps) => DiskFacts::Measured(DiskSpeed { directory: shown, bytes, write_bps, read_bps }),
+            Ok(read_bps) => {
+                DiskFacts::Measured(DiskSpeed { directory: shown, bytes, write_bps, read_bps, past_cache })
+            }
             Err(errno) => failed("read", errno),
         }
     }
@@ -114,6 +117,7 @@ mod tests {
         let probe = DiskProbe::At { base: &Base::Ambient, directory };
         let DiskFacts::Measured(speed) = probe.run(&CancelToken::new()) else { panic!("it can be written") };
         assert!(speed.write_bps > 0.0 && speed.read_bps > 0.0, "{speed:?}");
+        assert!(speed.past_cache.is_some());
         assert!((PIECE_FIRST..=BYTES_MAX).contains(&speed.bytes), "{speed:?}");
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     }

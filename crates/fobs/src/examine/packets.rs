@@ -16,10 +16,12 @@ use fobs_engine::{
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;
 use fobs_model::event::Event;
-use fobs_model::host_facts::PacketSpeed;
+use fobs_model::host_facts::{PacketSpeed, ThreadLimit};
+use fobs_model::measured::Measured;
 use fobs_model::message::Sending;
 use fobs_model::options::sync::Delta;
-use fobs_proto::session::Side;
+use fobs_model::sample::{ReceiverSample, SenderSample};
+use fobs_proto::session::{LANES_UNCHOSEN_MAX, Side, ThreadCosts};
 use fobs_store::{Sink, Source, SourceShape};
 use fobs_sys::confine::spawn;
 use fobs_sys::{UdpSocket, Waker};
@@ -37,6 +39,9 @@ const TIME: Duration = Duration::from_millis(300);
 const TIME_MAX: Duration = Duration::from_secs(1);
 /// Data bytes of a packet on a path of 1500 bytes.
 const PACKET_LEN: u16 = 1444;
+/// Least data by which the costs of threads are judged, bytes: what a session of 1 Gbit/s carries in a third
+/// of its time.
+const SEEN_MIN: u64 = 12 << 20;
 /// Chunks that the receiver has room for: a few, for the memory of a daemon is not a client's to fill.
 const CHUNKS: u32 = 16;
 
@@ -52,7 +57,8 @@ pub(super) fn speed() -> Option<PacketSpeed> {
     let cancel = CancelToken::new();
     let tally = Tally::default();
     let link = |socket, direction| link(socket, direction, &secret, called);
-    let send = send_job(link(from, Direction::Sender)?, sending, &cancel).ok()?;
+    let threads_seen = ThreadsSeen::default();
+    let send = send_job(link(from, Direction::Sender)?, sending, &cancel, threads_seen.clone()).ok()?;
     let receive = receive_job(link(to, Direction::Receiver)?, receiving, &cancel, tally.clone()).ok()?;
     let began = Instant::now();
     let (left, over) = sync_channel::<()>(2);
@@ -71,7 +77,8 @@ pub(super) fn speed() -> Option<PacketSpeed> {
         let _ = thread.join();
     }
     let bps = tally.bps(began)?;
-    Some(PacketSpeed { send_bps: bps, receive_bps: bps })
+    let apart = threads_seen.limit();
+    Some(PacketSpeed { send_bps: bps, receive_bps: bps, apart })
 }
 
 /// What one end of the session runs with.
@@ -117,7 +124,12 @@ fn link(socket: UdpSocket, direction: Direction, secret: &[u8; 32], called: Sock
     })
 }
 
-fn send_job(link: LinkSetup, channel: ControlChannel, cancel: &CancelToken) -> Result<Job<SendJob>> {
+fn send_job(
+    link: LinkSetup,
+    channel: ControlChannel,
+    cancel: &CancelToken,
+    seen: ThreadsSeen,
+) -> Result<Job<SendJob>> {
     let sending = Sending { cc: "auto".to_owned(), ..Sending::default() };
     let writer = channel.writer.clone();
     let job = SendJob {
@@ -131,7 +143,7 @@ fn send_job(link: LinkSetup, channel: ControlChannel, cancel: &CancelToken) -> R
         endurance: Endurance::for_peer(None),
         reader: channel.reader,
         writer: channel.writer.clone(),
-        reporter: Reporter::new(Arc::new(|_: Event| ()), channel.writer),
+        reporter: Reporter::new(Arc::new(move |event| seen.take(event)), channel.writer),
         cancel: cancel.clone(),
         throttle: Throttle::default(),
         far_limit_bps: None,
@@ -174,6 +186,51 @@ fn receive_job(
     Ok(Job { job, writer })
 }
 
+/// The newest samples of both ends: each tells the other.
+#[derive(Clone, Default)]
+struct ThreadsSeen(Arc<Mutex<(SenderSample, ReceiverSample)>>);
+
+impl ThreadsSeen {
+    fn take(&self, event: Event) {
+        let Event::Measured(measured) = event else { return };
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *measured {
+            Measured::Sender(sample) => seen.0 = sample,
+            Measured::Receiver(sample) => seen.1 = sample,
+            _ => {}
+        }
+    }
+
+    /// What the costs of the threads say of a session of two such hosts; `None` where too little was seen.
+    fn limit(&self) -> Option<ThreadLimit> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        limit_of(&seen.0, &seen.1, fobs_sys::cores())
+    }
+}
+
+/// Likewise, of hosts with so many cores.
+fn limit_of(sender: &SenderSample, receiver: &ReceiverSample, cores: usize) -> Option<ThreadLimit> {
+    let for_a_gigabyte = |us: u64, bytes: u64| us as f64 / 1e6 / (bytes as f64 / 1e9);
+    if sender.bytes_sent < SEEN_MIN || receiver.bytes < SEEN_MIN {
+        return None;
+    }
+    let [sealing, reading] =
+        [sender.cpu, sender.reader.cpu].map(|cpu| for_a_gigabyte(cpu.run_us, sender.bytes_sent));
+    let [opening, verifying] =
+        [receiver.cpu, receiver.writer.cpu].map(|cpu| for_a_gigabyte(cpu.run_us, receiver.bytes));
+    let ends = [sealing + reading, opening + verifying];
+    let costs = ThreadCosts { sealing, reading, opening, verifying, storing: 0.0, ends };
+    let (stage, gbps) = costs.limit(cores, 1);
+    let lanes = costs.lanes(cores, usize::from(LANES_UNCHOSEN_MAX));
+    let (_, lanes_gbps) = costs.limit(cores, lanes);
+    gbps.is_finite().then(|| ThreadLimit {
+        bps: gbps * 1e9,
+        thread: stage.name().to_owned(),
+        lanes: u32::try_from(lanes).unwrap_or(1),
+        lanes_bps: lanes_gbps * 1e9,
+    })
+}
+
 /// Counts what has arrived, and when the last of it did.
 #[derive(Clone, Default)]
 struct Tally(Arc<Mutex<(u64, Option<Instant>)>>);
@@ -202,6 +259,7 @@ impl Write for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fobs_model::sample::{Cpu, Work};
 
     #[test]
     fn a_session_with_itself_carries_data() {
@@ -209,6 +267,33 @@ mod tests {
         let speed = speed().expect("the loopback interface carries packets");
         assert!(speed.send_bps > 1e6 && speed.receive_bps == speed.send_bps, "{speed:?}");
         assert!(began.elapsed() > TIME, "data is sent for the whole time");
+    }
+
+    #[test]
+    fn the_thread_that_costs_most_is_next() {
+        let cpu = |run_us| Cpu { run_us, delay_us: 0 };
+        let work = |run_us| Work { cpu: cpu(run_us), ..Work::default() };
+        let gigabyte = 1_000_000_000;
+        let sender = |sealing, reading| SenderSample {
+            bytes_sent: gigabyte,
+            cpu: cpu(sealing),
+            reader: work(reading),
+            ..SenderSample::default()
+        };
+        let receiver = ReceiverSample {
+            bytes: gigabyte,
+            cpu: cpu(200_000),
+            writer: work(100_000),
+            ..Default::default()
+        };
+        let limit = limit_of(&sender(250_000, 100_000), &receiver, 8).expect("enough was seen");
+        assert!(limit.thread == "sealing and sending" && (limit.bps - 32e9).abs() < 1e6, "{limit:?}");
+        assert!(limit.lanes > 1 && limit.lanes_bps > limit.bps, "{limit:?}");
+        let limit = limit_of(&sender(100_000, 100_000), &receiver, 8).expect("enough was seen");
+        assert!(limit.thread == "receiving and opening" && (limit.bps - 40e9).abs() < 1e6, "{limit:?}");
+        let limit = limit_of(&sender(250_000, 100_000), &receiver, 1).expect("enough was seen");
+        assert!(limit.thread == "all cores" && limit.lanes == 1, "{limit:?}");
+        assert_eq!(limit_of(&SenderSample::default(), &receiver, 8), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a request that is granted gets: the data plane, its keys, and the answer.
 
-use super::lanes::Binding;
+use super::lanes::{Binding, LanesAt};
 use super::streams::StreamEntrance;
 use super::{Policy, lanes, streams};
 use crate::session::{choose_cipher, path_validation, udp_options};
@@ -11,7 +11,9 @@ use fobs_engine::streams::StreamSetup;
 use fobs_engine::{CHUNKS_MAX, Clock, LanesSetup, LinkSetup, lane_credit};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, PARTS, SURVEY, SecretBytes};
+use fobs_model::message::{
+    Accept, Hello, HostPort, KEYS2, LanesAsk, Message, Open, PARTS, SURVEY, SecretBytes,
+};
 use fobs_model::options::Carrier;
 use fobs_proto::session::Side;
 use fobs_sys::{UdpSocket, Waker};
@@ -38,8 +40,7 @@ pub(super) fn grant(
 ) -> Result<Granted> {
     let ports = chosen_ports(open, channel, policy.udp_ports)?;
     let ask = lanes::asked(open, hello);
-    let ip =
-        bindable(if ask.is_some_and(lanes::may_come_anywhere) { policy.lanes_ip } else { policy.udp_ip });
+    let (ip, at) = bound_at(policy, ask);
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
@@ -50,11 +51,11 @@ pub(super) fn grant(
     })?;
     let cipher = choose_cipher(hello.fast_aes);
     let Agreed { secret, told, schedule } = agree(channel, hello);
-    let binding = Binding { ip, ports, cc, carrier: channel.carrier };
+    let binding = Binding { at, ports, cc, carrier: channel.carrier };
     let sockets = ask.map(|ask| lanes::bind(ask, &binding)).unwrap_or_default();
     let keys = SessionKeys::with_lanes(secret, schedule, cipher, sockets.len() + 1);
     let port = socket.local_addr().port();
-    let own = ask.map(|ask| lanes::addresses(ask, ip)).unwrap_or_default();
+    let own = ask.map(|ask| lanes::addresses(ask, at)).unwrap_or_default();
     let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().chain(own).map(Some));
     let mut answer = Accept {
         udp_addresses: hosts.map(|host| HostPort { host, port }).collect(),
@@ -95,6 +96,20 @@ pub(super) fn grant(
     });
     let (knows_survey, knows_parts) = (hello.has(SURVEY), hello.has(PARTS));
     Ok(Granted { answer, link, lanes, streams, knows_survey, knows_parts })
+}
+
+/// Where the first lane's socket is bound, and where those of the others.
+fn bound_at(policy: &Policy, ask: Option<&LanesAsk>) -> (IpAddr, LanesAt) {
+    match ask.filter(|ask| lanes::may_come_anywhere(ask)) {
+        Some(ask) => {
+            let at = LanesAt { reached: bindable(policy.lanes_at.reached), ..policy.lanes_at };
+            (at.of_path(ask, 0), at)
+        }
+        None => {
+            let ip = bindable(policy.udp_ip);
+            (ip, LanesAt { reached: ip, other: None })
+        }
+    }
 }
 
 /// The address to bind: a link-local one needs its interface, which answers choose by the client's address.

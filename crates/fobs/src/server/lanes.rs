@@ -10,12 +10,34 @@ use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{UdpSocket, Waker, local_addresses};
 use std::net::IpAddr;
 
-/// Addresses of this host that a client is told of beside the one that it reached: as many as it tries.
+/// Addresses of this host that a client is told of beside the one that it reached, of each IP version: as
+/// many as it tries.
 const ADDRESSES_MAX: usize = 3;
+
+/// Where a server is reached by lanes, which may come by another IP version than its client.
+#[derive(Debug, Clone, Copy)]
+pub struct LanesAt {
+    /// The address for the version by which the client reached the server.
+    pub reached: IpAddr,
+    /// That of the other version; none where the server does not listen there.
+    pub other: Option<IpAddr>,
+}
+
+impl LanesAt {
+    /// The address for a lane of that path.
+    pub(super) fn of_path(self, ask: &LanesAsk, path: u8) -> IpAddr {
+        let is_asked_for = |ip: &IpAddr| match ask.families.get(usize::from(path)) {
+            Some(4) => ip.is_ipv4(),
+            Some(6) => ip.is_ipv6(),
+            _ => false,
+        };
+        self.other.filter(is_asked_for).unwrap_or(self.reached)
+    }
+}
 
 /// Where sockets of lanes are bound.
 pub(super) struct Binding<'a> {
-    pub(super) ip: IpAddr,
+    pub(super) at: LanesAt,
     pub(super) ports: (u16, u16),
     pub(super) cc: Option<&'a str>,
     pub(super) carrier: Carrier,
@@ -39,22 +61,35 @@ pub(super) fn bind(ask: &LanesAsk, at: &Binding<'_>) -> Vec<UdpSocket> {
         Carrier::Ssh => last,
         Carrier::Daemon => first + (last - first) / 2,
     };
-    let one = |_| UdpSocket::bind_in_range(at.ip, first..=last, &udp_options(at.cc)).ok();
-    (1..ask.paths.len()).map_while(one).collect()
+    let one = |path: &u8| {
+        UdpSocket::bind_in_range(at.at.of_path(ask, *path), first..=last, &udp_options(at.cc)).ok()
+    };
+    ask.paths.iter().skip(1).map_while(one).collect()
 }
 
 /// Further addresses of this host, for a client that comes by several paths.
-pub(super) fn addresses(ask: &LanesAsk, bound: IpAddr) -> Vec<String> {
-    if !bound.is_unspecified() || !may_come_anywhere(ask) {
+pub(super) fn addresses(ask: &LanesAsk, at: LanesAt) -> Vec<String> {
+    if !may_come_anywhere(ask) {
         return Vec::new();
+    }
+    let mut bound: Vec<IpAddr> = Vec::new();
+    for path in 0..=ask.paths.iter().copied().max().unwrap_or(0) {
+        let ip = at.of_path(ask, path);
+        if ip.is_unspecified() && !bound.contains(&ip) {
+            bound.push(ip);
+        }
     }
     let here = outside(Errand::Counters, local_addresses).into_iter().map(|(_, ip)| ip);
     let can_be_reached = |ip: &IpAddr| match ip {
         IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
         IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
     };
-    let fit = here.filter(|ip| ip.is_ipv4() == bound.is_ipv4() && can_be_reached(ip));
-    fit.take(ADDRESSES_MAX).map(|ip| ip.to_string()).collect()
+    let here: Vec<IpAddr> = here.filter(can_be_reached).collect();
+    let of = |bound: &IpAddr| {
+        let v4 = bound.is_ipv4();
+        here.iter().filter(move |ip| ip.is_ipv4() == v4).take(ADDRESSES_MAX).map(IpAddr::to_string)
+    };
+    bound.iter().flat_map(of).collect()
 }
 
 /// What the client is told.

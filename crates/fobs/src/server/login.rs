@@ -2,7 +2,9 @@
 
 mod returning;
 
-use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session};
+use super::{
+    Host, LanesAt, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session,
+};
 use crate::pipe::program::Launcher;
 use crate::pipe::returns::Returns;
 use crate::restrict::restricted;
@@ -18,7 +20,7 @@ use fobs_store::{Base, Expanded, SourcesHere, at_home, expand, expand_one};
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Tcp};
 use returning::Returning;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -156,12 +158,18 @@ impl Host for Login {
             permit: self.permit.clone(),
             within: self.within.clone(),
             udp_ip: match self.here {
-                Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+                Some(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
                 _ => Ipv4Addr::UNSPECIFIED.into(),
             },
-            lanes_ip: match self.here {
-                Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-                _ => Ipv4Addr::UNSPECIFIED.into(),
+            lanes_at: match self.here {
+                Some(IpAddr::V6(_)) => LanesAt {
+                    reached: Ipv6Addr::UNSPECIFIED.into(),
+                    other: Some(Ipv4Addr::UNSPECIFIED.into()),
+                },
+                _ => LanesAt {
+                    reached: Ipv4Addr::UNSPECIFIED.into(),
+                    other: Some(Ipv6Addr::UNSPECIFIED.into()),
+                },
             },
             udp_ports: DEFAULT_UDP_PORTS,
             streams: StreamEntrance::Own,

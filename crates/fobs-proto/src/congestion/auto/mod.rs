@@ -79,6 +79,8 @@ pub struct Auto {
     silenced: Option<Rate>,
     log: ModeLog,
     window: u64,
+    /// The largest rate of each lane.
+    rate_max_each: Rate,
 }
 
 impl Auto {
@@ -108,6 +110,7 @@ impl Auto {
             silenced: None,
             log: ModeLog::default(),
             window: params.train_packets * model.packet_len,
+            rate_max_each: params.rate_max,
             model,
         }
     }
@@ -372,6 +375,20 @@ impl Controller for Auto {
 
     fn state(&self) -> &'static str {
         self.state.name()
+    }
+
+    fn carried_by(&mut self, lanes: u32) {
+        // What one thread can send is no bound of several.
+        let before = self.model.params.rate_max;
+        let most = self.rate_max_each.as_bytes().saturating_mul(u64::from(lanes.max(1)));
+        let most = Rate::bytes_per_second(most);
+        self.model.params.rate_max = most;
+        let (ceiling, model) = (&mut self.claims.ceiling, &mut self.model);
+        for rate in [ceiling, &mut model.pacing, &mut model.previous] {
+            if *rate == before {
+                *rate = most;
+            }
+        }
     }
 }
 

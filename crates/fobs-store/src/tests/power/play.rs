@@ -16,10 +16,12 @@ use super::super::super::delta::{NameKey, Offers, Pays, Segment};
 use super::super::super::faults::{Call, Lasts, forget, plan_for};
 use super::super::super::survey::{Checksums, Compare, Decision, ListingForm, Parts, Rules, decode_batch};
 use super::super::super::*;
+use super::super::beside::Beside;
 use super::super::support::*;
 use super::cuts::Log;
 use super::model::{Files, Known, Unfinished, differ};
 use crate::recorder::{self, Recording};
+use crate::temporary::beside::write_beside;
 use fobs_filter::Filter;
 use fobs_model::filter_rules::FilterRules;
 use fobs_model::name::BackupSuffix;
@@ -357,6 +359,7 @@ impl Session {
 
     fn store(&mut self, source: &mut Source, mut sink: Sink, check: &mut dyn FnMut()) {
         let (mut buf, mut scratch) = (vec![0; CHUNK_LEN_MAX], Vec::new());
+        let mut beside = Beside::new(7);
         let failures = &mut self.failures;
         let mut note = |event| match event {
             SinkEvent::FileFailed(failure) | SinkEvent::SourceFailed(failure) => {
@@ -376,7 +379,7 @@ impl Session {
                 Some(patched) => patched,
                 None => (whole, verify(whole, &mut scratch).expect("our own chunks verify")),
             };
-            let stored = sink.apply(chunk, verified, &scratch, &mut note);
+            let stored = beside.store(&mut sink, (chunk, verified, &scratch), &mut note, check);
             check();
             if let Err(error) = stored {
                 self.failures.stored.push(error.message);
@@ -443,7 +446,9 @@ impl Recorded {
         if let Some(Fault { call, spared, errno, lasts }) = fault {
             plan_for(call, spared, errno, lasts);
         }
+        write_beside(seed % 2 == 1);
         let failures = scene.run(&to, &mut check).all();
+        write_beside(false);
         forget();
         assert!(fault.is_some() || failures.is_empty(), "seed {seed}, {scene:?}: {failures:?}");
         check();

@@ -1,5 +1,6 @@
 //! What the attempts of one transfer have in common.
 
+use super::super::lane_count::Unchosen;
 use super::super::resume::advise;
 use super::{Attempt, Remedy};
 use fobs_engine::{Counted, Crawls, DeadControl, EndsAt, Endurance, Reporter, Steering};
@@ -72,6 +73,8 @@ pub(in crate::client) struct Course {
     deletions_before: u64,
     /// Whether another copy into the destination was waited for.
     was_taken: bool,
+    /// Lanes that nobody chose.
+    pub(in crate::client) unchosen: Unchosen,
 }
 
 impl Course {
@@ -91,6 +94,8 @@ impl Course {
             counted_before: Counted::default(),
             deletions_before: 0,
             was_taken: false,
+            // An attempt with several may have to be made again with one.
+            unchosen: if repeatable == Remedy::Reconnect { Unchosen::Possible } else { Unchosen::Without },
         }
     }
 
