@@ -138,9 +138,9 @@ fn forward(
             offers.iter().for_each(|offers| offers.are_wanted(wanted));
             Routed::Taken
         }
-        (Message::Closer { row, from, len }, _) => match &offers {
-            Some(offers) => offers
-                .ask(FineAsk { row, from, len })
+        (Message::Closer { row, from, len, average, in_place }, _) => match &offers {
+            Some(offers) => FineAsk::from_wire((row, from, len), average, in_place)
+                .and_then(|ask| offers.ask(ask))
                 .map_or_else(|what| Routed::Broken(violation(what)), |()| Routed::Taken),
             None => Routed::Broken(unasked("questions for pieces of files")),
         },

@@ -110,12 +110,15 @@ pub enum Message {
         average: u8,
         /// Bytes of a name.
         names: u8,
+        /// Whether they are at multiples of one length, and named alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
         /// Length and name of each.
         pieces: Bytes,
         /// Whether no more follow.
         last: bool,
     },
-    /// Sender: how short pieces cut a part of such a file (protocol 7.9)?
+    /// Sender: how do short pieces cut a part of such a file (protocol 7.9)?
     Closer {
         /// Number of the row.
         row: u64,
@@ -123,6 +126,12 @@ pub enum Message {
         from: u64,
         /// Bytes of the part.
         len: u64,
+        /// How long pieces are on average, as a power of two, if they are not short.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        average: Option<u8>,
+        /// Whether they are at multiples of one length.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
     },
     /// Receiver: so.
     Pieces {
@@ -134,6 +143,9 @@ pub enum Message {
         average: u8,
         /// Bytes of a name.
         names: u8,
+        /// As it was asked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
         /// Length and name of each.
         pieces: Bytes,
     },

@@ -21,8 +21,8 @@ mod streams;
 
 use crate::examine::walls_here;
 use crate::session::{
-    check_bases, cp_rules, cp_survey, delta_of, listing_form, pursuit, receiver_config, sender_config,
-    sending_of, summary, sync_survey, with_lanes,
+    check_bases, cp_rules, cp_survey, delta_of, listing_form, lists_in_place, pursuit, receiver_config,
+    sender_config, sending_of, summary, sync_survey, with_lanes,
 };
 pub(crate) use copy::copy;
 use copy::expands;
@@ -228,6 +228,9 @@ impl Client<'_> {
         let mut accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
+        // A hello that was foretold has come before the answer.
+        self.hello.features.extend(self.channel.reader.late_features());
+        lists_in_place(survey.as_ref(), |feature| self.hello.has(feature));
         if let Some(object) = object_of(&mut accept, has_room, &self.channel.peer.description)? {
             return self.take_direct(&object, sink, asked, course);
         }

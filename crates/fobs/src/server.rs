@@ -29,8 +29,8 @@ pub use wanted::{Wanted, Work};
 
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
-    check_bases, cp_rules, cp_survey, delta_of, listing_form, preserved, pursuit, receiver_config,
-    sync_survey,
+    check_bases, cp_rules, cp_survey, delta_of, listing_form, lists_in_place, preserved, pursuit,
+    receiver_config, sync_survey,
 };
 use fobs_channel::control::ControlChannel;
 use fobs_engine::{Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, Steering, Throttle};
@@ -235,6 +235,7 @@ fn receive_push(
         Some(sync) => Some(sync_survey(&mut sink, sync, privileges, |feature| peer.has(feature))?),
         None => survey.then(|| cp_survey(&mut sink, rules, wants_delta)),
     };
+    lists_in_place(survey.as_ref(), |feature| peer.has(feature));
     let (limit_bps, survey_follows) = (policy.throttle.cap(None), survey.is_some());
     let made = sink.directories_made().filter(|_| survey_follows);
     accept(&channel.writer, Accept { survey: survey_follows, limit_bps, withholds, made, ..answer })?;

@@ -65,6 +65,7 @@ fn lists_that_break_a_rule_end_the_session() {
             first: 0,
             average: 3,
             names: 4,
+            in_place: false,
             pieces: Bytes(Vec::new()),
             last: true,
         };

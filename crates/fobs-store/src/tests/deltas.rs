@@ -3,6 +3,7 @@
 
 mod elsewhere;
 mod here;
+mod in_place;
 mod known;
 mod long;
 mod short;
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
-use super::super::delta::{Lists, MISLEADING, NameKey, Offers, Pays, Segment};
+use super::super::delta::{Cutting, Lists, MISLEADING, NameKey, Offers, Pays, Segment};
 use super::super::survey::{Changes, Checksums, Compare, ListingForm, Parts, decode_batch};
 use super::super::*;
 use super::support::*;
@@ -31,6 +32,8 @@ struct Play<'p> {
     /// Data of a chunk, bytes.
     data_max: usize,
     beside: Beside,
+    /// How files of one length may be listed.
+    cutting: Cutting,
     /// Ends after this number of chunks.
     chunks: usize,
     /// Called with the number of each chunk before it is stored.
@@ -68,6 +71,10 @@ struct Delta {
 }
 
 fn play(world: &World, key: NameKey) -> Delta {
+    play_with(world, key, Cutting::InPlace)
+}
+
+fn play_with(world: &World, key: NameKey, cutting: Cutting) -> Delta {
     let mut between = |_| ();
     let terms = Terms::default();
     run(
@@ -78,6 +85,7 @@ fn play(world: &World, key: NameKey) -> Delta {
             terms,
             data_max: 1 << 20,
             beside: Beside::Nothing,
+            cutting,
             chunks: usize::MAX,
             between: &mut between,
         },
@@ -128,6 +136,9 @@ fn run(world: &World, play: Play<'_>) -> Delta {
         Compare::for_sync(&mut sink, options, Privileges::OfTheUser).expect("the options are possible");
     compare.offer(&mut sink);
     let offers = sink.offers();
+    if play.cutting == Cutting::InPlace {
+        offers.iter().for_each(Offers::may_be_in_place);
+    }
     let (lists, answered) = answering(source.budget(), offers.clone(), play.key.clone());
     source.match_with(lists.clone(), play.key.clone(), Pays::new(sync::Delta::Always));
     let (mut delta, answers) = (Delta::default(), Answers::default());
@@ -235,6 +246,9 @@ fn expect_equal(world: &World) {
     assert_eq!(tree(&world.to("")).len(), 1, "nothing else is left");
 }
 
+/// However files are listed.
+const CUTTINGS: [Cutting; 2] = [Cutting::ByContent, Cutting::InPlace];
+
 const LEN: usize = 3_000_000;
 
 /// With this number of writes of 4 kB.
@@ -326,7 +340,9 @@ fn a_basis_may_change_at_any_moment() {
     let old = content(LEN, 1);
     let new = scattered(&old, 5);
     for (how, meddle) in MEDDLING {
-        for moment in 0..3 {
+        for (moment, cutting) in
+            [0, 1, 2].into_iter().flat_map(|moment| CUTTINGS.map(|cutting| (moment, cutting)))
+        {
             let world = world_of(&old, &new);
             let basis = world.to("f");
             let mut between = |number: usize| {
@@ -341,6 +357,7 @@ fn a_basis_may_change_at_any_moment() {
                 terms,
                 data_max: 1 << 20,
                 beside: Beside::Nothing,
+                cutting,
                 chunks: usize::MAX,
                 between: &mut between,
             };
@@ -370,6 +387,7 @@ fn a_half_built_file_goes_on() {
                 terms,
                 data_max: 512 << 10,
                 beside: Beside::Nothing,
+                cutting: Cutting::ByContent,
                 chunks,
                 between: &mut between,
             },
@@ -397,6 +415,7 @@ fn a_client_that_may_not_look_gets_no_lists() {
             terms,
             data_max: 1 << 20,
             beside: Beside::Nothing,
+            cutting: Cutting::ByContent,
             chunks: usize::MAX,
             between: &mut between,
         };
@@ -478,6 +497,7 @@ proptest! {
         groups in 1_usize..20,
         misleading: bool,
         back: bool,
+        cutting in prop::sample::select(CUTTINGS.to_vec()),
     ) {
         let old = content(len, 5);
         let new = edited(old.clone(), &edits);
@@ -485,7 +505,7 @@ proptest! {
         let world = world_of(&old, &new);
         let (terms, mut between) = (Terms::default(), |_| ());
         let key = if misleading { NameKey::new(MISLEADING) } else { NameKey::new([3; 32]) };
-        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, chunks: usize::MAX, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, cutting, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());
