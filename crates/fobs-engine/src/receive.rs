@@ -134,6 +134,8 @@ fn forward(
     forward_control(reader, post, ToReceiver::Control, move |message| match (message, &mut inbox) {
         (Message::Listing { first, entries, last }, Some(inbox)) => inbox.take(first, entries.0, last),
         (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
+        (Message::PathThere { there }, Some(inbox)) => inbox.path_is_there(there),
+        (Message::PathThere { .. }, None) => Routed::Broken(unasked("answers about paths")),
         (Message::Lists { wanted }, _) => {
             offers.iter().for_each(|offers| offers.are_wanted(wanted));
             Routed::Taken

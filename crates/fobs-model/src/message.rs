@@ -154,6 +154,16 @@ pub enum Message {
         /// Whether it does.
         wanted: bool,
     },
+    /// Receiver: do the sources have something at a path (protocol 7.8)?
+    HasPath {
+        /// The path within the transfer.
+        path: Bytes,
+    },
+    /// Sender: so, or not.
+    PathThere {
+        /// Whether they do, or may.
+        there: bool,
+    },
     /// Receiver: this chunk, laid out for the `attempt`-th time, did not verify.
     Rejected {
         /// Chunk number.

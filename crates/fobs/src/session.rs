@@ -8,7 +8,7 @@ pub use fobs_engine::{
 use fobs_engine::{LanesSetup, lane_configs};
 use fobs_filter::{Side, XattrRules};
 use fobs_model::error::Result;
-use fobs_model::message::{DELTA, Hello, IN_PLACE, PARTS, PATH_VALIDATION, Sending};
+use fobs_model::message::{DELTA, Hello, IN_PLACE, PARTS, PATH_VALIDATION, PATHS, Sending};
 use fobs_model::options::sync::{self, Delta, SyncOptions};
 use fobs_model::options::{CongestionControl, Preserve, Priority, Privileges, TransferOptions, Transport};
 use fobs_model::permit::Permit;
@@ -125,10 +125,14 @@ pub(crate) fn sync_survey(
     Ok(compare)
 }
 
-/// What is offered may be listed in place to a sender that knows such lists.
-pub(crate) fn lists_in_place(survey: Option<&Compare>, has: impl Fn(&str) -> bool) {
-    let offers = survey.and_then(Compare::offers).filter(|_| has(IN_PLACE));
-    offers.iter().for_each(Offers::may_be_in_place);
+/// What is offered may be listed in place to a sender that knows such lists, and one that answers about paths
+/// is asked where a directory has moved.
+pub(crate) fn uses_later_features(survey: Option<&mut Compare>, has: impl Fn(&str) -> bool) {
+    let Some(survey) = survey else { return };
+    survey.offers().filter(|_| has(IN_PLACE)).iter().for_each(Offers::may_be_in_place);
+    if has(PATHS) {
+        survey.may_ask_about_paths();
+    }
 }
 
 /// What decides on the rows of a copy; offers what is there where the copy `wants_delta`.

@@ -1,5 +1,6 @@
 //! Where the messages of the control channel go at the sender.
 
+use super::places::PlaceTeller;
 use crate::Reporter;
 use crate::failure::unasked;
 use crate::letters::{Post, Routed, ToSender, forward_control};
@@ -15,6 +16,7 @@ pub(super) fn forward(
     reader: ControlReader,
     post: Post<ToSender>,
     routes: Option<(Docket, Option<Lists>)>,
+    mut places: PlaceTeller,
     reporter: Arc<Reporter>,
 ) -> Result<()> {
     let routes = routes.map(|(docket, lists)| {
@@ -38,6 +40,7 @@ pub(super) fn forward(
             taken.map_or_else(|what| Routed::Broken(violation(what)), |()| Routed::Taken)
         }
         (Message::Basis { .. } | Message::Pieces { .. }, _) => Routed::Broken(unasked("pieces of files")),
+        (Message::HasPath { path }, _) => places.tell(&path.0),
         (Message::Decisions { first, choices, last }, Some((docket, ..))) => {
             if !choices.0.is_empty() {
                 reporter.advance();

@@ -58,6 +58,9 @@ pub const LANES: &str = "lanes";
 /// The feature of a program that finds what has its old place by lists of names alone (protocol 7.9).
 pub const IN_PLACE: &str = "in-place";
 
+/// The feature of a sender that tells what its sources have at a path (protocol 7.8).
+pub const PATHS: &str = "paths";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -84,6 +87,7 @@ pub const FEATURES: &[&str] = &[
     PIPE,
     LANES,
     IN_PLACE,
+    PATHS,
 ];
 
 /// How many of them 0.3 had at first, and has at least.

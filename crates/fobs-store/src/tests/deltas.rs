@@ -7,17 +7,18 @@ mod in_place;
 mod known;
 mod long;
 mod short;
+mod trees;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use proptest::prelude::*;
 
 use super::super::delta::{Cutting, Lists, MISLEADING, NameKey, Offers, Pays, Segment};
-use super::super::survey::{Changes, Checksums, Compare, ListingForm, Parts, decode_batch};
+use super::super::survey::{Changes, Checksums, Compare, ListingForm, Parts, PathQuestions, decode_batch};
 use super::super::*;
 use super::support::*;
 use fobs_model::deltas::Matched;
@@ -47,6 +48,8 @@ enum Beside {
     Earlier(PathBuf),
     /// The receiver: the directory of the sources.
     Sources(PathBuf),
+    /// The receiver: it may ask what the sources have.
+    Paths,
 }
 
 /// What it did.
@@ -68,6 +71,10 @@ struct Delta {
     from: Matched,
     resumed: u64,
     failures: Vec<String>,
+    /// What is told of entries.
+    items: Vec<String>,
+    /// Directories of which the sender was asked.
+    asked: Vec<String>,
 }
 
 fn play(world: &World, key: NameKey) -> Delta {
@@ -135,6 +142,13 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     let mut compare =
         Compare::for_sync(&mut sink, options, Privileges::OfTheUser).expect("the options are possible");
     compare.offer(&mut sink);
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    if let Beside::Paths = play.beside {
+        compare.may_ask_about_paths();
+        if compare.wants_path_questions() {
+            compare.asks(questions(source.places().expect("a tree"), asked.clone()));
+        }
+    }
     let offers = sink.offers();
     if play.cutting == Cutting::InPlace {
         offers.iter().for_each(Offers::may_be_in_place);
@@ -144,11 +158,14 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     let (mut delta, answers) = (Delta::default(), Answers::default());
     let mut lister = source.survey(Box::new(answers.clone()), form).expect("a tree");
     while let Some(batch) = lister.next_batch().expect("the source can be read") {
-        for (row, listed) in decode_batch(&batch.bytes).expect("our own").iter().zip(batch.entries) {
+        let rows = decode_batch(&batch.bytes).expect("our own");
+        for (at, (row, listed)) in rows.iter().zip(batch.entries).enumerate() {
+            compare.rename_whole(row, &rows[at + 1..], 0, &|| false);
             let ruling = compare.rule(row);
             let choice = compare.carry_out(row, ruling, &|| false).expect("within bounds");
             delta.listed += usize::from(choice.changes.contains(Changes::LISTED));
             delta.supposed += usize::from(choice.changes.contains(Changes::SUPPOSED));
+            delta.items.extend(compare.item(row, &choice).map(|item| told(&item)));
             answers.0.lock().expect("not poisoned").push_back((listed, choice));
         }
     }
@@ -159,7 +176,29 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     delta.lists = list(offers.as_ref(), &lists, &play.key);
     store((&mut source, &lists), sink, offers.as_ref(), play, &mut delta);
     delta.lists += answered.bytes.load(Ordering::Relaxed);
+    delta.asked = std::mem::take(&mut *asked.lock().expect("not poisoned"));
     delta
+}
+
+/// What asks the sender about paths, and is answered at once.
+fn questions(places: SourcePlaces, asked: Arc<Mutex<Vec<String>>>) -> PathQuestions {
+    let own: Arc<OnceLock<PathQuestions>> = Arc::default();
+    // Not by itself: nothing of it would ever be let go.
+    let answers = own.clone();
+    let questions = PathQuestions::new(Box::new(move |path| {
+        asked.lock().expect("not poisoned").push(String::from_utf8_lossy(path).into_owned());
+        let there = places.has(path).expect("a path that can be");
+        answers.get().expect("it is set").answer(there).expect("our own question");
+        true
+    }));
+    own.set(questions.clone()).expect("it is set once");
+    questions
+}
+
+/// An item as it is told; what of it comes how is not.
+fn told(item: &Item) -> String {
+    let changes = item.changes.0 & !(Changes::LISTED.0 | Changes::SUPPOSED.0);
+    format!("{:?} {changes:#x} {}", item.kind, String::from_utf8_lossy(&item.path))
 }
 
 /// Lists all that is offered.

@@ -20,7 +20,7 @@ fn run_with(world: &World, alter: fn(&mut SyncOptions), earlier: Option<PathBuf>
     run(world, play)
 }
 
-fn put(path: &Path, bytes: &[u8], age: u64) {
+pub(super) fn put(path: &Path, bytes: &[u8], age: u64) {
     fs::create_dir_all(path.parent().expect("it is in a directory")).expect("our own place");
     fs::write(path, bytes).expect("our own place");
     let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000 - age);
@@ -29,7 +29,7 @@ fn put(path: &Path, bytes: &[u8], age: u64) {
 
 /// A tree of files, a third of one size and some of one time: `from/new/...` at the source and `to/old/...`
 /// at the destination.
-fn moved_tree(files: u64) -> (World, u64) {
+pub(super) fn moved_tree(files: u64) -> (World, u64) {
     let world = World::new();
     let mut bytes = 0;
     for number in 0..files {
