@@ -134,13 +134,15 @@ fn forward(
     forward_control(reader, post, ToReceiver::Control, move |message| match (message, &mut inbox) {
         (Message::Listing { first, entries, last }, Some(inbox)) => inbox.take(first, entries.0, last),
         (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
+        (Message::PathThere { there }, Some(inbox)) => inbox.path_is_there(there),
+        (Message::PathThere { .. }, None) => Routed::Broken(unasked("answers about paths")),
         (Message::Lists { wanted }, _) => {
             offers.iter().for_each(|offers| offers.are_wanted(wanted));
             Routed::Taken
         }
-        (Message::Closer { row, from, len }, _) => match &offers {
-            Some(offers) => offers
-                .ask(FineAsk { row, from, len })
+        (Message::Closer { row, from, len, average, in_place }, _) => match &offers {
+            Some(offers) => FineAsk::from_wire((row, from, len), average, in_place)
+                .and_then(|ask| offers.ask(ask))
                 .map_or_else(|what| Routed::Broken(violation(what)), |()| Routed::Taken),
             None => Routed::Broken(unasked("questions for pieces of files")),
         },

@@ -71,6 +71,8 @@ struct Tally {
     resumed: Resumed,
     /// What came from files that this end had, and whether a patch of one was of no use.
     matched: Matched,
+    /// Files that came with a directory that was renamed, and their bytes.
+    renamed: (u64, u64),
     unusable: bool,
     started_over: u64,
     /// What this end keeps of a transfer that failed, bytes.
@@ -114,6 +116,7 @@ impl Reporter {
                 crawls: Crawls::No,
                 resumed: Resumed::default(),
                 matched: Matched::default(),
+                renamed: (0, 0),
                 unusable: false,
                 started_over: 0,
                 suspended: None,

@@ -10,6 +10,7 @@ mod job;
 mod lanes;
 mod news;
 mod outbox;
+mod places;
 mod removal;
 mod steer;
 mod streams;
@@ -48,6 +49,7 @@ use gauge::Gauge;
 use held::HeldChunks;
 use lanes::LaneHub;
 use outbox::{Outbox, Turn};
+use places::PlaceTeller;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -138,7 +140,10 @@ impl Sending {
         let (budget, looked) = (source.budget().clone(), source.looked().clone());
         let met = (job.answered, &history);
         let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), &job.writer, met);
-        forward(job.reader, post.clone(), docket.clone().zip(Some(lists)), job.reporter.clone())?;
+        let places = source.places().filter(|_| docket.is_some() && lists.is_some());
+        let places = PlaceTeller::new(places, &job.writer);
+        let routes = docket.clone().zip(Some(lists));
+        forward(job.reader, post.clone(), routes, places, job.reporter.clone())?;
         let told = (job.writer.clone(), job.reporter.clone());
         let survey = docket.as_ref().zip(job.survey);
         let listing = survey

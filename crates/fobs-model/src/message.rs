@@ -110,12 +110,15 @@ pub enum Message {
         average: u8,
         /// Bytes of a name.
         names: u8,
+        /// Whether they are at multiples of one length, and named alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
         /// Length and name of each.
         pieces: Bytes,
         /// Whether no more follow.
         last: bool,
     },
-    /// Sender: how short pieces cut a part of such a file (protocol 7.9)?
+    /// Sender: how do short pieces cut a part of such a file (protocol 7.9)?
     Closer {
         /// Number of the row.
         row: u64,
@@ -123,6 +126,12 @@ pub enum Message {
         from: u64,
         /// Bytes of the part.
         len: u64,
+        /// How long pieces are on average, as a power of two, if they are not short.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        average: Option<u8>,
+        /// Whether they are at multiples of one length.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
     },
     /// Receiver: so.
     Pieces {
@@ -134,6 +143,9 @@ pub enum Message {
         average: u8,
         /// Bytes of a name.
         names: u8,
+        /// As it was asked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
         /// Length and name of each.
         pieces: Bytes,
     },
@@ -141,6 +153,16 @@ pub enum Message {
     Lists {
         /// Whether it does.
         wanted: bool,
+    },
+    /// Receiver: do the sources have something at a path (protocol 7.8)?
+    HasPath {
+        /// The path within the transfer.
+        path: Bytes,
+    },
+    /// Sender: so, or not.
+    PathThere {
+        /// Whether they do, or may.
+        there: bool,
     },
     /// Receiver: this chunk, laid out for the `attempt`-th time, did not verify.
     Rejected {

@@ -4,10 +4,12 @@
 //! ```text
 //!   sources   what the sources have in each directory
 //!   looking   looking through the destination
+//!   moving    a directory that is renamed whole in place of being deleted
 //!   removal   deleting what was found
 //! ```
 
 mod looking;
+mod moving;
 mod removal;
 mod sources;
 
@@ -17,6 +19,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+pub(crate) use self::moving::Leaving;
 use self::sources::{Listed, Look, Open, Scope, Waiting, lies_in};
 use crate::attributes::FileSystems;
 use crate::backups::Backups;
@@ -42,6 +45,7 @@ const FAILURES_MAX: usize = 100;
 /// Names to delete.
 pub struct Extraneous {
     view: Option<View>,
+    options: Arc<SyncOptions>,
     chain: Chain,
     delete: Delete,
     backups: Option<Backups>,
@@ -69,6 +73,8 @@ pub struct Extraneous {
     named: Open,
     waiting: Waiting,
     found: Vec<Found>,
+    /// What has another name now, and is told as deleted.
+    left: Vec<Found>,
     /// Bytes of the paths of `found`; and what it and `changed` take.
     found_bytes: usize,
     found_kept: Charge,
@@ -162,6 +168,7 @@ impl Extraneous {
         };
         Ok(Extraneous {
             view,
+            options: options.clone(),
             chain: Chain::within(filter_of(options)?, Side::Receiver, b"", budget)?,
             delete,
             backups,
@@ -181,6 +188,7 @@ impl Extraneous {
             named: Open::new(Scope::Whole, budget),
             waiting: Waiting::within(budget),
             found: Vec::new(),
+            left: Vec::new(),
             found_bytes: 0,
             found_kept: budget.charge(Keeps::Deletions),
             staying: Vec::new(),
@@ -217,13 +225,7 @@ impl Extraneous {
 
     /// Whether a file will be deleted for certain; everything was found.
     pub(super) fn deletes_file(&mut self, path: &[u8]) -> bool {
-        let is_certain = !self.dry_run
-            && self.look == Look::AtOnce
-            && self.obstacle.is_none()
-            && self.spent.is_none()
-            && self.backups.is_none()
-            && self.delete.max.is_none();
-        if !is_certain || self.view.as_ref().is_none_or(|view| view.is_led_to(path)) {
+        if !self.is_certain() || self.view.as_ref().is_none_or(|view| view.is_led_to(path)) {
             return false;
         }
         let found = &self.found;

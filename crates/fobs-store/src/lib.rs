@@ -124,7 +124,7 @@ pub use source::{
 pub use stretch::{ReadStretch, Stretch};
 pub use uncached::passes_cache;
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};
-pub use walk::{means_contents, same_name, shape_of};
+pub use walk::{SourcePlaces, means_contents, same_name, shape_of};
 
 /// An entry of a sync and what changes about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

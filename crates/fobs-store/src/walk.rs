@@ -10,6 +10,7 @@ mod missing;
 mod named;
 mod overlay;
 mod passed_over;
+mod places;
 mod search;
 
 use std::collections::VecDeque;
@@ -50,6 +51,7 @@ pub(super) use following::Following;
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
 pub use named::{means_contents, same_name, shape_of};
 pub(super) use passed_over::PassedOver;
+pub use places::SourcePlaces;
 use search::Search;
 
 /// When the walk opens files.

@@ -23,7 +23,7 @@ mod streams;
 use crate::examine::walls_here;
 use crate::session::{
     check_bases, cp_rules, cp_survey, delta_of, listing_form, pursuit, receiver_config, sender_config,
-    sending_of, summary, sync_survey, with_lanes,
+    sending_of, summary, sync_survey, uses_later_features, with_lanes,
 };
 pub(crate) use copy::copy;
 use copy::expands;
@@ -212,7 +212,7 @@ impl Client<'_> {
         let wants_survey = sink.history().is_some() || self.options.append_verify || self.options.delta;
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         check_bases(&sink, None)?;
-        let survey = match &self.options.sync {
+        let mut survey = match &self.options.sync {
             Some(sync) => {
                 let has = |feature: &str| self.hello.has(feature);
                 Some(sync_survey(&mut sink, sync.clone(), Privileges::OfTheUser, has)?)
@@ -229,6 +229,9 @@ impl Client<'_> {
         let mut accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
+        // A hello that was foretold has come before the answer.
+        self.hello.features.extend(self.channel.reader.late_features());
+        uses_later_features(survey.as_mut(), |feature| self.hello.has(feature));
         if let Some(object) = object_of(&mut accept, has_room, &self.channel.peer.description)? {
             return self.take_direct(&object, sink, asked, course);
         }

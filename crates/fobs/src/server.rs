@@ -31,7 +31,7 @@ pub use wanted::{Wanted, Work};
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
     check_bases, cp_rules, cp_survey, delta_of, listing_form, preserved, pursuit, receiver_config,
-    sync_survey,
+    sync_survey, uses_later_features,
 };
 use fobs_channel::control::ControlChannel;
 use fobs_engine::{Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, Steering, Throttle};
@@ -232,10 +232,11 @@ fn receive_push(
     }
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
-    let survey = match sync {
+    let mut survey = match sync {
         Some(sync) => Some(sync_survey(&mut sink, sync, privileges, |feature| peer.has(feature))?),
         None => survey.then(|| cp_survey(&mut sink, rules, wants_delta)),
     };
+    uses_later_features(survey.as_mut(), |feature| peer.has(feature));
     let (limit_bps, survey_follows) = (policy.throttle.cap(None), survey.is_some());
     let made = sink.directories_made().filter(|_| survey_follows);
     accept(&channel.writer, Accept { survey: survey_follows, limit_bps, withholds, made, ..answer })?;

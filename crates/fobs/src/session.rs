@@ -8,11 +8,12 @@ pub use fobs_engine::{
 use fobs_engine::{LanesSetup, lane_configs};
 use fobs_filter::{Side, XattrRules};
 use fobs_model::error::Result;
-use fobs_model::message::{DELTA, Hello, PARTS, PATH_VALIDATION, Sending};
+use fobs_model::message::{DELTA, Hello, IN_PLACE, PARTS, PATH_VALIDATION, PATHS, Sending};
 use fobs_model::options::sync::{self, Delta, SyncOptions};
 use fobs_model::options::{CongestionControl, Preserve, Priority, Privileges, TransferOptions, Transport};
 use fobs_model::permit::Permit;
 use fobs_proto::sender::SenderConfig;
+use fobs_store::delta::Offers;
 use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
 use fobs_store::{Above, Partial, Sink, SinkSpec, SpecialThere, xattr_rules};
 use std::net::IpAddr;
@@ -122,6 +123,16 @@ pub(crate) fn sync_survey(
         compare.offer(sink);
     }
     Ok(compare)
+}
+
+/// What is offered may be listed in place to a sender that knows such lists, and one that answers about paths
+/// is asked where a directory has moved.
+pub(crate) fn uses_later_features(survey: Option<&mut Compare>, has: impl Fn(&str) -> bool) {
+    let Some(survey) = survey else { return };
+    survey.offers().filter(|_| has(IN_PLACE)).iter().for_each(Offers::may_be_in_place);
+    if has(PATHS) {
+        survey.may_ask_about_paths();
+    }
 }
 
 /// What decides on the rows of a copy; offers what is there where the copy `wants_delta`.

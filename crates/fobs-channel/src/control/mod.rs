@@ -215,6 +215,11 @@ impl ControlReader {
         self.frames.bound(length);
     }
 
+    /// What the peer can do, where its hello was foretold and has come by now; else nothing.
+    pub fn late_features(&self) -> Vec<String> {
+        self.frames.late_features().get().cloned().unwrap_or_default()
+    }
+
     /// Waits for the next message; `None` at a clean end. Messages of newer versions are skipped. Waits as
     /// well while the lane is full of data that nobody takes.
     pub fn recv(&mut self) -> Result<Option<Message>> {

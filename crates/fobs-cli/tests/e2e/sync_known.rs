@@ -268,11 +268,14 @@ fn files_of_a_tree_that_moved_are_renamed_where_the_old_names_go() {
             file.set_modified(time).expect("own file");
             before.push(fs::metadata(&old).expect("own file").ino());
         }
+        let directory = fs::metadata(route.target_path("tree/then")).expect("own directory").ino();
         let words = ["-a", "--json", "--delete", "--track-renames"].map(str::to_owned);
         let mut command = route.sync(&words);
         let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree")));
         let end = last(&done.expect_success().stdout);
         assert!(!route.target_path("tree/then").exists(), "{name}");
+        let now = fs::metadata(route.target_path("tree/now/deeper")).expect("it came").ino();
+        assert_eq!(now, directory, "{name}: as one");
         assert_eq!(end["deltas"]["matched"]["moved"], end["bytes"], "{name}");
         for (number, inode) in before.into_iter().enumerate() {
             let is = route.target_path(format!("tree/now/deeper/{number}"));

@@ -4,7 +4,9 @@ use std::io::Write;
 
 use super::input::Input;
 use fobs_model::budget::MemoryBudget;
-use fobs_store::delta::{Average, FineAnswer, FineAsk, ListPart, Lists, NameLen, PieceList, apply_any};
+use fobs_store::delta::{
+    Cutting, FineAnswer, FineAsk, ListForm, ListPart, Lists, PieceList, WireForm, apply_any,
+};
 
 /// Most messages of one fuzzed session.
 const MESSAGES_MAX: usize = 16;
@@ -18,14 +20,16 @@ const BASIS_LEN: usize = 5000;
 
 /// `[messages u8, messages, patch]`, a message being `[row u8, first u16, average u8, names u8, len u16,
 /// pieces]`.
-/// The highest bit of `row` says that it is the last, that of `names` that it is an answer. A patch is
+/// The highest bit of `row` says that it is the last, that of `names` that it is an answer, that of `average`
+/// that it is cut in place, as questions about odd rows want it. A patch is
 /// `[data_len u16, records_len u8, body]`.
 pub(super) fn deltas(input: &[u8]) {
     let mut input = Input(input);
     let budget = MemoryBudget::of(MEMORY);
     let lists = Lists::within(&budget, Box::new(|_| true));
     for row in 0..ASKS {
-        lists.ask_for_tests(FineAsk { row, from: 0, len: ASK_LEN });
+        let cutting = Cutting::from_wire(row % 2 == 1);
+        lists.ask_for_tests(FineAsk::closely(row, (0, ASK_LEN), cutting));
     }
     let messages = usize::from(input.byte().unwrap_or(0)).min(MESSAGES_MAX);
     for _ in 0..messages {
@@ -36,15 +40,16 @@ pub(super) fn deltas(input: &[u8]) {
         let len = usize::from(input.u16());
         let pieces = input.take(len);
         let (is_answer, names) = (names & 0x80 != 0, names & 0x7f);
-        if let (Some(average), Some(names)) = (Average::from_log(average), NameLen::from_bytes(names)) {
-            let list = PieceList::new(pieces, average, names);
-            assert!(list.flatten().all(|(len, _)| (1..=4 * average.bytes()).contains(&(len as usize))));
+        let form = WireForm { average: average & 0x7f, names, in_place: average & 0x80 != 0 };
+        if let Ok(form) = ListForm::from_wire(form) {
+            let list = PieceList::new(pieces, form);
+            assert!(list.flatten().all(|(len, _)| (1..=form.longest()).contains(&(len as usize))));
         }
         let (last, row) = (row & 0x80 != 0, u64::from(row & 0x7f));
         let taken = if is_answer {
-            lists.answer(FineAnswer { row, from: first, average, names, pieces })
+            lists.answer(FineAnswer { row, from: first, form, pieces })
         } else {
-            lists.take(ListPart { row, first, average, names, pieces, last })
+            lists.take(ListPart { row, first, form, pieces, last })
         };
         if taken.is_err() {
             break;

@@ -18,10 +18,11 @@ impl Receiving {
         let (dropped, rejected) = self.dropped_and_rejected();
         let usage = outside(Errand::Counters, fobs_sys::process_usage);
         let (resumed, matched) = (self.reporter.all_resumed(), self.reporter.all_matched());
+        let renamed = self.reporter.all_renamed();
         Complete {
             root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
-            files: summary.files + resumed.files,
-            bytes: summary.bytes + resumed.files_bytes,
+            files: summary.files + resumed.files + renamed.0,
+            bytes: summary.bytes + resumed.files_bytes + renamed.1,
             resumed_bytes: resumed.bytes,
             matched_bytes: matched.total(),
             matched,

@@ -1,7 +1,7 @@
 //! What came from files that the receiver had (protocol 7.9).
 
 use super::Reporter;
-use fobs_model::deltas::Matched;
+use fobs_model::deltas::{Matched, Origin};
 
 /// What both users are told once where a delta fails.
 const UNUSABLE: &str = "a file at the destination changed while what differs from it was sent: that part is \
@@ -13,6 +13,21 @@ impl Reporter {
         if matched.total() > 0 {
             self.with(|state| state.matched.add_all(matched));
         }
+    }
+
+    /// A file of this size came with a directory that was renamed.
+    pub(crate) fn renamed_file(&self, bytes: u64) {
+        self.advance();
+        self.with(|state| {
+            state.progress.files += 1;
+            state.renamed = (state.renamed.0 + 1, state.renamed.1.saturating_add(bytes));
+            state.matched.add(Origin::Moved, bytes);
+        });
+    }
+
+    /// How many such files came, and their bytes.
+    pub(crate) fn all_renamed(&self) -> (u64, u64) {
+        self.with(|state| state.renamed)
     }
 
     /// What came from files that this end had.

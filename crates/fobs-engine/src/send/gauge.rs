@@ -48,8 +48,10 @@ impl Gauge {
         }
         let lists = (when != Delta::Never).then(|| {
             let writer = writer.clone();
-            let ask = move |&FineAsk { row, from, len }: &FineAsk| {
-                writer.post(&Message::Closer { row, from, len }).is_ok()
+            let ask = move |ask: &FineAsk| {
+                let &FineAsk { row, from, len, cutting, .. } = ask;
+                let (average, in_place) = (ask.wire_average(), cutting.is_in_place());
+                writer.post(&Message::Closer { row, from, len, average, in_place }).is_ok()
             };
             Lists::within(source.budget(), Box::new(ask))
         });

@@ -11,7 +11,9 @@ use fobs_model::event::FileError;
 use fobs_model::message::{Bytes, Message};
 use fobs_store::StartOverReason;
 use fobs_store::delta::Offers;
-use fobs_store::survey::{CHOICES_LEN, Changes, Choice, Compare, Decision, Row, Way, decode_batch};
+use fobs_store::survey::{
+    CHOICES_LEN, Changes, Choice, Compare, Decision, PathQuestions, Row, Way, decode_batch,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -31,6 +33,8 @@ pub(crate) struct Inbox {
     over: bool,
     budget: MemoryBudget,
     reporter: Arc<Reporter>,
+    /// Where questions about paths are answered, if any are asked.
+    questions: Option<PathQuestions>,
 }
 
 struct Batch {
@@ -62,13 +66,29 @@ impl Inbox {
     }
 }
 
+impl Inbox {
+    /// Takes the answer to a question about a path.
+    pub(crate) fn path_is_there(&self, there: bool) -> Routed {
+        let unasked = Err("it answers about paths, and nobody asked");
+        let taken = self.questions.as_ref().map_or(unasked, |questions| questions.answer(there));
+        taken.map_or_else(|what| Routed::Broken(violation(what)), |()| Routed::Taken)
+    }
+}
+
 impl Answering {
     /// Answers with what `compare` decides.
     pub(crate) fn start(
-        compare: Compare,
+        mut compare: Compare,
         (writer, reporter): (ControlWriter, Arc<Reporter>),
         post: Post<ToReceiver>,
     ) -> Result<(Answering, Inbox)> {
+        let questions = compare.wants_path_questions().then(|| {
+            let writer = writer.clone();
+            let ask =
+                move |path: &[u8]| writer.send(&Message::HasPath { path: Bytes(path.to_vec()) }).is_ok();
+            PathQuestions::new(Box::new(ask))
+        });
+        questions.iter().for_each(|questions| compare.asks(questions.clone()));
         let (batches, waiting) = sync_channel(BATCHES_MAX);
         let budget = compare.budget().clone();
         let over = Arc::new(AtomicBool::new(false));
@@ -88,7 +108,7 @@ impl Answering {
                 post.post(ToReceiver::StoreFailed(error));
             }
         })?;
-        Ok((Answering(over), Inbox { batches, over: false, budget, reporter: told }))
+        Ok((Answering(over), Inbox { batches, over: false, budget, reporter: told, questions }))
     }
 }
 
@@ -110,11 +130,15 @@ impl Answerer {
             if first != self.rows {
                 return Err(violation("rows are missing"));
             }
-            for row in decode_batch(&bytes).map_err(violation)? {
+            let rows = decode_batch(&bytes).map_err(violation)?;
+            for (at, row) in rows.iter().enumerate() {
                 if self.over.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                self.answer(&row)?;
+                let over = self.over.clone();
+                let stop = || over.load(Ordering::Relaxed);
+                self.compare.rename_whole(row, &rows[at + 1..], self.decided, &stop);
+                self.answer(row)?;
             }
             if last {
                 let reporter = &self.reporter;
@@ -152,6 +176,9 @@ impl Answerer {
     }
 
     fn account(&self, row: &Row, choice: &Choice) {
+        if self.compare.came_renamed(row, choice) {
+            self.reporter.renamed_file(row.identity.size);
+        }
         match &choice.decision {
             Decision::Done => self.reporter.kept_file(row.identity.size),
             Decision::Failed(reason) => {

@@ -6,7 +6,7 @@ use crate::thread::spawn;
 use fobs_channel::control::ControlWriter;
 use fobs_model::error::Result;
 use fobs_model::message::{Bytes, Message};
-use fobs_store::delta::{FineAsk, FinePieces, NameKey, Offers, Segment};
+use fobs_store::delta::{FineAsk, FinePieces, NameKey, Offers, Segment, WireForm};
 use std::sync::Arc;
 
 /// Lists in work. Dropped with the session, it ends its threads.
@@ -49,8 +49,9 @@ fn list(offers: &Offers, key: &NameKey, writer: &ControlWriter, reporter: &Repor
         let row = job.row;
         job.list(offers, key, &mut |segment: Segment| {
             reporter.advance();
-            let Segment { first, average, names, pieces, last } = segment;
-            writer.send(&Message::Basis { row, first, average, names, pieces: Bytes(pieces), last })
+            let Segment { first, form: WireForm { average, names, in_place }, pieces, last } = segment;
+            let pieces = Bytes(pieces);
+            writer.send(&Message::Basis { row, first, average, names, in_place, pieces, last })
         })?;
     }
     Ok(())
@@ -60,9 +61,10 @@ fn list(offers: &Offers, key: &NameKey, writer: &ControlWriter, reporter: &Repor
 fn answer(offers: &Offers, key: &NameKey, writer: &ControlWriter, reporter: &Reporter) -> Result<()> {
     while let Some(job) = offers.next_ask() {
         let FineAsk { row, from, .. } = job.ask;
-        let FinePieces { average, names, pieces } = job.list(key);
+        let FinePieces { form: WireForm { average, names, in_place }, pieces } = job.list(key);
         reporter.advance();
-        writer.send(&Message::Pieces { row, from, average, names, pieces: Bytes(pieces) })?;
+        let pieces = Bytes(pieces);
+        writer.send(&Message::Pieces { row, from, average, names, in_place, pieces })?;
     }
     Ok(())
 }

@@ -5,12 +5,13 @@ use std::fs;
 use super::support::*;
 use fobs_model::error::ErrorKind;
 use fobs_model::message::{Bytes, Message};
-use fobs_store::delta::MISLEADING;
+use fobs_store::delta::{Cutting, MISLEADING};
 use fobs_store::survey::{Append, CompareBy, Rules};
 
 const RULES: Rules = Rules { append: Append::Never, compare: CompareBy::Identity };
 /// Of which long pieces are listed at first.
 const LEN: usize = 20_000_000;
+const CUTTINGS: [Cutting; 2] = [Cutting::ByContent, Cutting::InPlace];
 
 /// A file that both have, with other bytes in the middle at the sender.
 fn world_of(byte: u8, zeros: bool) -> World {
@@ -24,8 +25,10 @@ fn world_of(byte: u8, zeros: bool) -> World {
     world
 }
 
-fn run(world: &World, client: End, pieces: Option<[u8; 32]>) -> (u64, u64, Vec<String>) {
-    let spec = Spec { client, survey: Some(RULES), pieces, ..world.spec() };
+fn run(world: &World, client: End, lists: Option<([u8; 32], Cutting)>) -> (u64, u64, Vec<String>) {
+    let (pieces, cutting) = lists.unzip();
+    let cutting = cutting.unwrap_or_default();
+    let spec = Spec { client, survey: Some(RULES), pieces, cutting, ..world.spec() };
     let session = Session::start(spec);
     let at_receiver = session.at_receiver.clone();
     let (sent, received) = session.join();
@@ -39,9 +42,11 @@ fn run(world: &World, client: End, pieces: Option<[u8; 32]>) -> (u64, u64, Vec<S
 #[test]
 fn what_the_receiver_has_is_not_sent() {
     for client in End::BOTH {
-        let (matched, packets, notices) = run(&world_of(7, false), client, Some([3; 32]));
-        assert!(matched > LEN as u64 * 95 / 100 && packets < 500, "{client:?}: {matched} {packets}");
-        assert_eq!(notices, Vec::<String>::new());
+        for cutting in CUTTINGS {
+            let (matched, packets, notices) = run(&world_of(7, false), client, Some(([3; 32], cutting)));
+            assert!(matched > LEN as u64 * 95 / 100 && packets < 500, "{client:?}: {matched} {packets}");
+            assert_eq!(notices, Vec::<String>::new());
+        }
         let (matched, packets, _) = run(&world_of(7, false), client, None);
         assert!(matched == 0 && packets > 500, "{client:?}: {matched} {packets}");
     }
@@ -49,8 +54,8 @@ fn what_the_receiver_has_is_not_sent() {
 
 #[test]
 fn a_patch_that_makes_another_chunk_is_sent_whole() {
-    for client in End::BOTH {
-        let (matched, packets, notices) = run(&world_of(7, true), client, Some(MISLEADING));
+    for (client, cutting) in End::BOTH.into_iter().zip(CUTTINGS) {
+        let (matched, packets, notices) = run(&world_of(7, true), client, Some((MISLEADING, cutting)));
         assert!(matched < LEN as u64 / 2 && packets > 0, "{client:?}: {matched} {packets}");
         assert!(notices.iter().any(|notice| notice.contains("sent whole")), "{notices:?}");
     }
@@ -65,6 +70,7 @@ fn lists_that_break_a_rule_end_the_session() {
             first: 0,
             average: 3,
             names: 4,
+            in_place: false,
             pieces: Bytes(Vec::new()),
             last: true,
         };
@@ -76,6 +82,36 @@ fn lists_that_break_a_rule_end_the_session() {
         let spec = Spec { survey: Some(RULES), pieces, messages: Some(messages), ..world.spec() };
         let (sent, _) = Session::start(spec).join();
         let error = sent.expect_err("it is over");
+        assert!(error.message.contains(words) && error.kind == ErrorKind::Protocol, "{error}");
+    }
+}
+
+/// What a peer may not say of paths: beside which of its messages, and what the other end says then.
+#[test]
+fn questions_about_paths_that_break_a_rule_end_the_session() {
+    let ask = |path: &str| Message::HasPath { path: Bytes(path.as_bytes().to_vec()) };
+    let cases: [(&str, Vec<Message>); 3] = [
+        ("more paths than may be", vec![ask("gone"); 65]),
+        ("a path that cannot be", vec![ask("../f")]),
+        ("and nobody asked", vec![Message::PathThere { there: false }]),
+    ];
+    for (words, more) in cases {
+        let is_answer = matches!(more[0], Message::PathThere { .. });
+        let world = world_of(7, false);
+        let mut is_sent = false;
+        let messages: Messages = Box::new(move |_, message| {
+            let is_place = match message {
+                Message::Decisions { .. } => !is_answer,
+                Message::Listing { .. } => is_answer,
+                _ => false,
+            };
+            let first = is_place && !std::mem::replace(&mut is_sent, true);
+            more.iter().filter(|_| first).cloned().chain([message]).collect()
+        });
+        let spec =
+            Spec { survey: Some(RULES), pieces: Some([3; 32]), messages: Some(messages), ..world.spec() };
+        let (sent, received) = Session::start(spec).join();
+        let error = if is_answer { received.expect_err("it is over") } else { sent.expect_err("it is over") };
         assert!(error.message.contains(words) && error.kind == ErrorKind::Protocol, "{error}");
     }
 }

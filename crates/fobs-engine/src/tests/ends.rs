@@ -149,6 +149,7 @@ fn a_source_that_pauses_is_waited_for() {
         datagrams: None,
         messages: None,
         pieces: None,
+        cutting: fobs_store::delta::Cutting::ByContent,
     });
     // Longer than a blocked path is borne with, and then a little in the middle.
     std::thread::sleep(UDP_SILENCE_MAX * 7 / 4);

@@ -29,6 +29,7 @@ fn into(writer: impl Write + Send + 'static, client: End) -> Session {
         datagrams: None,
         messages: None,
         pieces: None,
+        cutting: fobs_store::delta::Cutting::ByContent,
     })
 }
 
@@ -92,6 +93,7 @@ fn a_thread_that_panics_ends_both_sides() {
         datagrams: None,
         messages: None,
         pieces: None,
+        cutting: fobs_store::delta::Cutting::ByContent,
     });
     for sentence in session.expect_failure(ErrorKind::Internal) {
         assert!(sentence.contains("fobs-read"), "{sentence}");

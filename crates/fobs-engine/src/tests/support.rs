@@ -38,6 +38,7 @@ use fobs_model::event::{Event, EventSink, FileError};
 use fobs_model::message::Sending;
 use fobs_model::options::Preserve;
 use fobs_model::options::sync::Delta;
+use fobs_store::delta::{Cutting, Offers};
 use fobs_store::survey::{Checksums, Compare, CompareBy, ListingForm, Rules};
 use fobs_store::{Above, Base, Partial, Sink, SinkSpec, Source, SourceSpec, SpecialThere};
 
@@ -84,6 +85,8 @@ pub struct Spec {
     pub messages: Option<Messages>,
     /// With a survey: the key of the names of pieces, where the receiver lists what it has.
     pub pieces: Option<[u8; 32]>,
+    /// How files of one length may be listed then.
+    pub cutting: Cutting,
 }
 
 impl Spec {
@@ -180,7 +183,8 @@ impl Session {
         let (control, sender_channel, receiver_channel) = Control::start(spec.messages);
         let (at_sender, at_receiver) = (Reported::new(), Reported::new());
         let credit = if spec.client == End::Sender { CHUNKS_MAX } else { 0 };
-        let (source, sink, listing, compare) = surveyed(spec.source, spec.sink, spec.survey, spec.pieces);
+        let (source, sink, listing, compare) =
+            surveyed(spec.source, spec.sink, spec.survey, spec.pieces.map(|_| spec.cutting));
         let streams = |end| {
             let (doors, choice) = spec.streams.as_ref()?;
             Some(StreamSetup { choice: *choice, ..doors.setup(end) })
@@ -318,7 +322,7 @@ fn surveyed(
     mut source: Source,
     mut sink: Sink,
     rules: Option<Rules>,
-    pieces: Option<[u8; 32]>,
+    lists: Option<Cutting>,
 ) -> (Source, Sink, Option<ListingForm>, Option<Compare>) {
     source.tell_identities();
     let listing = rules.map(|rules| match rules.compare {
@@ -326,8 +330,9 @@ fn surveyed(
         CompareBy::Identity => Checksums::Omitted.into(),
     });
     let mut compare = rules.map(|rules| Compare::new(&mut sink, rules));
-    if let (Some(compare), Some(_)) = (&mut compare, pieces) {
+    if let (Some(compare), Some(cutting)) = (&mut compare, lists) {
         compare.offer(&mut sink);
+        compare.offers().filter(|_| cutting.is_in_place()).iter().for_each(Offers::may_be_in_place);
     }
     (source, sink, listing, compare)
 }
@@ -436,6 +441,7 @@ impl World {
             streams: None,
             messages: None,
             pieces: None,
+            cutting: Cutting::ByContent,
         }
     }
 

@@ -55,6 +55,12 @@ pub const PIPE: &str = "pipe";
 /// The feature of a program whose sessions may have several lanes (protocol 13).
 pub const LANES: &str = "lanes";
 
+/// The feature of a program that finds what has its old place by lists of names alone (protocol 7.9).
+pub const IN_PLACE: &str = "in-place";
+
+/// The feature of a sender that tells what its sources have at a path (protocol 7.8).
+pub const PATHS: &str = "paths";
+
 /// What this program can do.
 pub const FEATURES: &[&str] = &[
     SURVEY,
@@ -80,7 +86,12 @@ pub const FEATURES: &[&str] = &[
     PICKED,
     PIPE,
     LANES,
+    IN_PLACE,
+    PATHS,
 ];
+
+/// How many of them 0.3 had at first, and has at least.
+const FEATURES_3: usize = 23;
 
 /// Features that a server's handshake tells of before its hello comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +109,6 @@ pub const LEVEL_2: Level = Level {
 };
 /// The features of 0.3. What comes later is asked for by [`Open::must`](super::Open::must), so a client need
 /// not know whether a server of this level or a newer one has it.
-pub const LEVEL_3: Level = Level { alpn: b"fobs/1+0.3", features: FEATURES };
+pub const LEVEL_3: Level = Level { alpn: b"fobs/1+0.3", features: FEATURES.split_at(FEATURES_3).0 };
 /// Every level, the newest first.
 pub const LEVELS: &[Level] = &[LEVEL_3, LEVEL_2];

@@ -1,9 +1,9 @@
-//! The receiver's part: the short pieces of a part of what it offers, where the sender asks for them.
+//! The receiver's part: the pieces of a part of what it offers, where the sender asks for them.
 
-use super::asks::{ASK_MAX, ASKS_MAX, FineAsk};
-use super::cut::Average;
+use super::asks::{ASKS_MAX, FineAsk};
+use super::form::{ListForm, WireForm};
 use super::list::SegmentWriter;
-use super::names::{NameKey, NameLen};
+use super::names::NameKey;
 use super::offers::Offers;
 use super::pieces::Pieces;
 use super::readable::BasisBytes;
@@ -18,16 +18,15 @@ pub struct FineJob {
     /// The question.
     pub ask: FineAsk,
     /// None once the file has ended.
-    basis: Option<(BasisBytes, NameLen)>,
+    basis: Option<BasisBytes>,
+    form: ListForm,
 }
 
-/// Short pieces of a basis.
+/// Pieces of a basis.
 #[derive(Debug)]
 pub struct FinePieces {
-    /// How it is cut ([`Average::log`]).
-    pub average: u8,
-    /// How many bytes a name has.
-    pub names: u8,
+    /// How they are written.
+    pub form: WireForm,
     /// The pieces ([`PieceList`](super::PieceList)).
     pub pieces: Vec<u8>,
 }
@@ -39,13 +38,16 @@ impl Offers {
     /// Part of a sentence: the peer breaks a rule.
     pub fn ask(&self, ask: FineAsk) -> Result<(), &'static str> {
         let mut state = self.lock();
-        if state.asks.len() == ASKS_MAX || !(1..=ASK_MAX).contains(&ask.len) {
+        if state.asks.len() == ASKS_MAX || !ask.is_possible() {
             return Err("it asks for more pieces at once than may be");
         }
         if let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == ask.row) {
             offer.asked += ask.len;
             if offer.asked > offer.sizes.basis.max(offer.sizes.file).saturating_mul(AGAIN_MAX) + MORE_MAX {
                 return Err("it asks for more pieces than a file has");
+            }
+            if offer.gives_up_place(&ask) {
+                state.in_place.has_moved();
             }
         }
         state.asks.push_back(ask);
@@ -62,9 +64,11 @@ impl Offers {
             }
             if let Some(ask) = state.asks.pop_front() {
                 let offer = state.offers.iter().find(|offer| offer.row == ask.row);
-                let names = |file| NameLen::of(ask.len, file, Average::FINEST);
-                let basis = offer.and_then(|offer| Some((offer.open()?.bytes(), names(offer.sizes.file))));
-                return Some(FineJob { ask, basis });
+                let file = offer.map_or(0, |offer| offer.sizes.file);
+                let listed = offer.map_or(0, |offer| offer.compared_with(&ask));
+                let form = ListForm::of((listed, file), ask.average, ask.cutting);
+                let basis = offer.and_then(|offer| Some(offer.open()?.bytes()));
+                return Some(FineJob { ask, basis, form });
             }
             state = self.wait(state);
         }
@@ -74,12 +78,10 @@ impl Offers {
 impl FineJob {
     /// The pieces; fewer where the basis ends or cannot be read.
     pub fn list(&self, key: &NameKey) -> FinePieces {
-        let average = Average::FINEST;
-        let names = self.basis.as_ref().map_or(NameLen::of(0, 0, average), |(_, names)| *names);
-        let mut writer = SegmentWriter::new(names);
-        if let Some((bytes, _)) = &self.basis {
-            let FineAsk { from, len, .. } = self.ask;
-            let mut pieces = Pieces::within(average, from..from.saturating_add(len));
+        let mut writer = SegmentWriter::new(self.form);
+        if let Some(bytes) = &self.basis {
+            let FineAsk { from, len, average, cutting, .. } = self.ask;
+            let mut pieces = Pieces::within((average, cutting), from..from.saturating_add(len));
             while let Ok(Some((_, piece))) = pieces.next(bytes) {
                 writer.push(piece.len(), key.name(piece));
                 if writer.is_full() {
@@ -87,6 +89,6 @@ impl FineJob {
                 }
             }
         }
-        FinePieces { average: average.log(), names: names.bytes(), pieces: writer.take() }
+        FinePieces { form: self.form.wire(), pieces: writer.take() }
     }
 }

@@ -1,18 +1,21 @@
-//! Questions for the short pieces of a part of a basis, where no long one was found, and their answers.
+//! Questions for the pieces of a part of a basis, and their answers: for short ones where no long one was
+//! found, and for those that its content cuts where it was listed in place, and the file has moved.
 
 use std::collections::VecDeque;
 
 use super::cut::Average;
-use super::names::NameLen;
+use super::form::{Cutting, ListForm, WireForm};
 use super::table::PieceTable;
 use fobs_model::budget::Charge;
 
 /// Most questions without an answer: what is behind them is looked at later.
 pub(super) const ASKS_MAX: usize = 64;
-/// Longest part of a basis that is asked for at once, bytes: its pieces fit into one message.
-pub(super) const ASK_MAX: u64 = 4 << 20;
+/// Longest part of a basis that is asked for at once, pieces: they fit into one message.
+const ASK_PIECES: u64 = 2048;
+/// Likewise of short ones, bytes.
+pub(super) const ASK_MAX: u64 = ASK_PIECES << Average::FINEST.log();
 
-/// A question for the short pieces of a part of a basis.
+/// A question for the pieces of a part of a basis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FineAsk {
     /// The row of the basis.
@@ -21,6 +24,41 @@ pub struct FineAsk {
     pub from: u64,
     /// How long it is, bytes; the basis may end before.
     pub len: u64,
+    /// How long pieces are.
+    pub average: Average,
+    /// How they are cut; in place: from the begin of the part on.
+    pub cutting: Cutting,
+}
+
+impl FineAsk {
+    /// For short pieces.
+    pub fn closely(row: u64, (from, len): (u64, u64), cutting: Cutting) -> FineAsk {
+        FineAsk { row, from, len, average: Average::FINEST, cutting }
+    }
+
+    /// From a peer, for pieces of another length than the short ones if `average` says so.
+    ///
+    /// # Errors
+    /// Part of a sentence: it cannot be asked.
+    pub fn from_wire(
+        (row, from, len): (u64, u64, u64),
+        average: Option<u8>,
+        in_place: bool,
+    ) -> Result<FineAsk, &'static str> {
+        let average = average.map_or(Some(Average::FINEST), Average::from_log);
+        let average = average.ok_or("it asks for pieces of a length that cannot be")?;
+        Ok(FineAsk { row, from, len, average, cutting: Cutting::from_wire(in_place) })
+    }
+
+    /// The length of pieces as it is sent.
+    pub fn wire_average(&self) -> Option<u8> {
+        (self.average != Average::FINEST).then_some(self.average.log())
+    }
+
+    /// Whether so much may be asked at once.
+    pub(super) fn is_possible(&self) -> bool {
+        (1..=ASK_PIECES << self.average.log()).contains(&self.len)
+    }
 }
 
 /// The answer, from a peer.
@@ -30,27 +68,24 @@ pub struct FineAnswer<'a> {
     pub row: u64,
     /// As in the question.
     pub from: u64,
-    /// How it is cut ([`Average::log`]), and how long names are.
-    pub average: u8,
-    /// See above.
-    pub names: u8,
+    /// How it is written.
+    pub form: WireForm,
     /// Its pieces ([`PieceList`](super::PieceList)); none where the basis is gone.
     pub pieces: &'a [u8],
 }
 
-/// The short pieces of a part of a basis.
+/// The pieces of a part of a basis.
 #[derive(Debug)]
 pub(super) struct FineList {
-    pub(super) average: Average,
-    pub(super) names: NameLen,
+    pub(super) form: ListForm,
     pub(super) table: PieceTable,
     _kept: Charge,
 }
 
 impl FineList {
     /// Which takes this room.
-    pub(super) fn new(average: Average, names: NameLen, table: PieceTable, kept: Charge) -> FineList {
-        FineList { average, names, table, _kept: kept }
+    pub(super) fn new(form: ListForm, table: PieceTable, kept: Charge) -> FineList {
+        FineList { form, table, _kept: kept }
     }
 }
 

@@ -51,7 +51,7 @@ impl Average {
     }
 
     /// Its logarithm.
-    pub fn log(self) -> u8 {
+    pub const fn log(self) -> u8 {
         self.0
     }
 

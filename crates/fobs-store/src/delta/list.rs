@@ -1,7 +1,8 @@
-//! A part of the list of a basis, as bytes: for each piece its length and its name (protocol 7.9).
+//! A part of the list of a basis, as bytes: for each piece its length, where lengths differ, and its name
+//! (protocol 7.9).
 
-use super::cut::Average;
-use super::names::{NameLen, PieceName};
+use super::form::{Cutting, ListForm};
+use super::names::PieceName;
 
 /// A segment is complete once it is this long, bytes: as base64 it is far below a frame of the channel.
 const SEGMENT_LEN: usize = 128 << 10;
@@ -11,21 +12,23 @@ const PIECE_LEN: usize = 3 + size_of::<PieceName>();
 /// Collects pieces.
 #[derive(Debug)]
 pub struct SegmentWriter {
-    names: NameLen,
+    form: ListForm,
     bytes: Vec<u8>,
 }
 
 impl SegmentWriter {
-    /// Of names that are so long.
-    pub fn new(names: NameLen) -> SegmentWriter {
-        SegmentWriter { names, bytes: Vec::new() }
+    /// Of this form.
+    pub fn new(form: ListForm) -> SegmentWriter {
+        SegmentWriter { form, bytes: Vec::new() }
     }
 
     /// Appends a piece.
     pub fn push(&mut self, len: usize, name: PieceName) {
-        // No piece is longer than a MiB.
-        postcard::to_io(&(len as u32), &mut self.bytes).expect("writing to a Vec does not fail");
-        self.bytes.extend_from_slice(&name.to_le_bytes()[..usize::from(self.names.bytes())]);
+        if self.form.cutting == Cutting::ByContent {
+            // No piece is longer than a MiB.
+            postcard::to_io(&(len as u32), &mut self.bytes).expect("writing to a Vec does not fail");
+        }
+        self.bytes.extend_from_slice(&name.to_le_bytes()[..usize::from(self.form.names.bytes())]);
     }
 
     /// Whether the next piece belongs into another segment.
@@ -43,23 +46,27 @@ impl SegmentWriter {
 #[derive(Debug, Clone)]
 pub struct PieceList<'a> {
     rest: &'a [u8],
-    longest: u32,
-    names: NameLen,
+    form: ListForm,
 }
 
 impl<'a> PieceList<'a> {
-    /// Of pieces that are so long on average, and names that are so long.
-    pub fn new(bytes: &'a [u8], average: Average, names: NameLen) -> PieceList<'a> {
-        PieceList { rest: bytes, longest: average.longest() as u32, names }
+    /// Of this form.
+    pub fn new(bytes: &'a [u8], form: ListForm) -> PieceList<'a> {
+        PieceList { rest: bytes, form }
     }
 
     fn piece(&mut self) -> Result<(u32, PieceName), &'static str> {
         let unreadable = "a piece of a basis cannot be read";
-        let (len, rest) = postcard::take_from_bytes::<u32>(self.rest).map_err(|_| unreadable)?;
-        let (listed, rest) = rest.split_at_checked(usize::from(self.names.bytes())).ok_or(unreadable)?;
+        // No piece is longer than a MiB.
+        let longest = self.form.longest() as u32;
+        let (len, rest) = match self.form.cutting {
+            Cutting::ByContent => postcard::take_from_bytes::<u32>(self.rest).map_err(|_| unreadable)?,
+            Cutting::InPlace => (longest, self.rest),
+        };
+        let (listed, rest) = rest.split_at_checked(usize::from(self.form.names.bytes())).ok_or(unreadable)?;
         let mut name = [0; size_of::<PieceName>()];
         name[..listed.len()].copy_from_slice(listed);
-        if !(1..=self.longest).contains(&len) {
+        if !(1..=longest).contains(&len) {
             return Err("a piece of a basis is empty or too long");
         }
         self.rest = rest;

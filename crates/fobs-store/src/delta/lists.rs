@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::asks::{Asks, FineAsk};
-use super::cut::Average;
+use super::form::{ListForm, WireForm};
 use super::list::PieceList;
 use super::names::{NameLen, PieceName};
 use super::table::{PIECE_MEMORY, PieceTable};
@@ -59,8 +59,7 @@ pub(super) struct Kept {
 #[derive(Debug)]
 struct List {
     row: u64,
-    average: Average,
-    names: NameLen,
+    form: ListForm,
     table: PieceTable,
     complete: bool,
     /// There is no room for more of it.
@@ -80,10 +79,8 @@ pub struct ListPart<'a> {
     pub row: u64,
     /// Bytes of the basis before it.
     pub first: u64,
-    /// How the basis is cut ([`Average::log`]), and how long names are.
-    pub average: u8,
-    /// See above.
-    pub names: u8,
+    /// How it is written.
+    pub form: WireForm,
     /// Its pieces ([`PieceList`]).
     pub pieces: &'a [u8],
     /// Whether it is the last.
@@ -102,13 +99,12 @@ pub(crate) enum Coverage {
 }
 
 impl List {
-    fn new(row: u64, average: Average, names: NameLen) -> List {
+    fn new(row: u64, form: ListForm) -> List {
         let now = Instant::now();
         List {
             row,
-            average,
-            names,
-            table: PieceTable::default(),
+            form,
+            table: PieceTable::from(0, form.cutting),
             complete: false,
             full: false,
             position: 0,
@@ -144,8 +140,7 @@ impl Lists {
     /// Part of a sentence: the peer breaks a rule.
     pub fn take(&self, part: ListPart<'_>) -> Result<(), &'static str> {
         let ListPart { row, first, pieces, last, .. } = part;
-        let average = Average::from_log(part.average).ok_or("it lists pieces of a length that cannot be")?;
-        let names = NameLen::from_bytes(part.names).ok_or("it names pieces as none can be named")?;
+        let form = ListForm::from_wire(part.form)?;
         let mut state = self.lock();
         if row < state.from_row {
             // It was sent before the sender was past that file.
@@ -156,17 +151,14 @@ impl Lists {
             if state.lists.back().is_some_and(|list| !list.complete) || state.lists.len() == LISTS_MAX {
                 return Err("it lists more files at once than may be");
             }
-            state.lists.push_back(List::new(row, average, names));
+            state.lists.push_back(List::new(row, form));
         }
         let Kept { lists, pieces: count, kept, .. } = &mut *state;
         let fits = |list: &&mut List| {
-            list.row == row
-                && !list.complete
-                && list.table.end() == first
-                && (list.average, list.names) == (average, names)
+            list.row == row && !list.complete && list.table.end() == first && list.form == form
         };
         let list = lists.back_mut().filter(fits).ok_or("it lists pieces out of order")?;
-        for piece in PieceList::new(pieces, average, names) {
+        for piece in PieceList::new(pieces, form) {
             let (len, name) = piece?;
             if list.table.end() + u64::from(len) > i64::MAX as u64 {
                 return Err("it lists a longer file than can be");
@@ -257,8 +249,15 @@ impl Lists {
     }
 
     /// How a row's basis is cut, once its list has begun.
-    pub(super) fn average(&self, row: u64) -> Option<Average> {
-        self.lock().lists.iter().find(|list| list.row == row).map(|list| list.average)
+    pub(super) fn form(&self, row: u64) -> Option<ListForm> {
+        self.lock().lists.iter().find(|list| list.row == row).map(|list| list.form)
+    }
+
+    /// Whether a place is behind all that a row's basis has, as far as that is known.
+    pub(super) fn is_behind(&self, row: u64, place: u64) -> bool {
+        let state = self.lock();
+        let list = state.lists.iter().find(|list| list.row == row);
+        list.is_some_and(|list| list.complete && !list.full && place >= list.table.end())
     }
 
     /// The piece that begins at a place in a row's basis: its length and its name, as much as is listed.
@@ -268,7 +267,7 @@ impl Lists {
         let list = state.lists.iter_mut().find(|list| list.row == row)?;
         list.position = position;
         let (len, name) = list.table.at(place)?;
-        Some((len, name, list.names))
+        Some((len, name, list.form.names))
     }
 
     /// Where in a row's basis a piece is: at `expected`, if it is there too. `position` is its place in the
@@ -283,7 +282,7 @@ impl Lists {
         let mut state = self.lock();
         let list = state.lists.iter_mut().find(|list| list.row == row)?;
         list.position = position;
-        list.table.find(list.names.listed(name), len, expected)
+        list.table.find(list.form.names.listed(name), len, expected)
     }
 
     /// How much was listed of a row within which time, behind the first part; none where that is not known.

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::form::Cutting;
 use super::lists::{Coverage, Lists};
 use super::names::NameKey;
 use super::patch::{Earlier, PatchBuilder};
@@ -12,9 +13,6 @@ use crate::chunk::CHUNK_DATA_MAX;
 use crate::tree_hash::GROUP;
 use fobs_model::deltas::Because;
 
-/// How much of the basis must be listed ahead of the place that is looked at, bytes: what moved towards the
-/// front by more is sent once more.
-const AHEAD: u64 = 64 << 20;
 /// How much is looked at ahead of what is sent, bytes, so that answers are there in time: of 5 Gbit/s over
 /// 50 ms.
 const SCOUTED: u64 = 32 << 20;
@@ -108,19 +106,17 @@ impl Matcher {
             scout.skip_to(from);
         }
         let wanted = from.saturating_add(CHUNK_DATA_MAX as u64);
-        let listed = match coverage {
-            Coverage::Until(listed) => listed.saturating_sub(AHEAD),
-            Coverage::Complete | Coverage::Broken => u64::MAX,
-        };
-        let until = listed.min(wanted.saturating_add(SCOUTED)).min(scout.at().saturating_add(STRIDE));
-        let before = scout.at();
+        let may = scout.may_look_until(coverage);
+        let until = may.min(wanted.saturating_add(SCOUTED)).min(scout.at().saturating_add(STRIDE));
+        let before = (scout.at(), scout.cutting());
         scout.go(&self.means, &file, until, self.size);
         let heard = scout.hear(&self.means, &file);
         let known = scout.known_until();
         if known >= wanted || scout.ended && known >= scout.at() {
             return Progress::Known;
         }
-        if heard || scout.at() > before { Progress::Made } else { Progress::Waits }
+        // It goes back where it goes on by content.
+        if heard || (scout.at(), scout.cutting()) != before { Progress::Made } else { Progress::Waits }
     }
 
     /// How much of `most` bytes is to be read at once.
@@ -144,7 +140,7 @@ impl Matcher {
             return Way::Whole;
         }
         if let Some(listed) = self.means.lists.listed(self.means.row) {
-            self.means.pays.was_listed(listed, Passed::No);
+            self.means.pays.was_listed(listed, Passed::No, self.cutting());
         }
         self.means.pays.way(now)
     }
@@ -207,9 +203,14 @@ impl Matcher {
         }
     }
 
+    /// How the basis is listed.
+    fn cutting(&self) -> Cutting {
+        self.means.lists.form(self.means.row).map(|form| form.cutting).unwrap_or_default()
+    }
+
     fn pass(&self) {
         if let Some(listed) = self.means.lists.listed(self.means.row) {
-            self.means.pays.was_listed(listed, Passed::Yes);
+            self.means.pays.was_listed(listed, Passed::Yes, self.cutting());
         }
         self.means.lists.pass(self.means.row);
     }

@@ -4,7 +4,8 @@
 //! which its content cuts it. The sender finds those pieces in its own file ([`Lists`], [`Matcher`]), and a
 //! chunk with many of them is sent as a patch: where they are, and the bytes in between. Those of a long
 //! file are long; where one is not found the sender asks for short ones ([`FineAsk`]), ahead of what it
-//! sends. The receiver makes the chunk of the patch and verifies it as every other, so a basis that changes
+//! sends. A file whose size suggests it is compared in place ([`Cutting`]), until too little of it is where it
+//! was: then the sender asks for what its content cuts, a window at a time. The receiver makes the chunk of the patch and verifies it as every other, so a basis that changes
 //! and a name that misleads cost one chunk sent whole, and nothing else.
 
 mod answers;
@@ -12,7 +13,10 @@ mod asks;
 mod basis;
 mod choice;
 mod cut;
+mod form;
 mod here;
+mod in_place;
+mod jobs;
 mod list;
 mod lists;
 mod matcher;
@@ -26,17 +30,20 @@ mod readable;
 mod scout;
 mod sparse;
 mod table;
+mod windows;
 
 pub use answers::{FineJob, FinePieces};
 pub use asks::{FineAnswer, FineAsk};
 pub use cut::Average;
+pub use form::{Cutting, ListForm, WireForm};
 pub use here::SourcesHere;
+pub use jobs::{BasisJob, Segment};
 pub use list::{PieceList, SegmentWriter};
 pub use lists::{Asker, ListPart, Lists, ListsGuard};
 #[cfg(any(test, feature = "testing"))]
 pub use names::MISLEADING;
 pub use names::{NameKey, NameLen, PieceName};
-pub use offers::{BasisJob, Offers, Segment};
+pub use offers::Offers;
 pub use pays::{Arrival, Follows, Pays};
 pub(crate) use readable::Readable;
 

@@ -25,7 +25,18 @@ impl NameLen {
         let pieces = |bytes: u64| u64::BITS - (bytes >> log).leading_zeros();
         let bits = (CHANCE + pieces(listed) + pieces(sought)).saturating_sub(log - LENGTH);
         // At most 17 bytes.
-        NameLen((bits.div_ceil(8) as u8).clamp(*LENS.start(), *LENS.end()))
+        NameLen(bits.div_ceil(8) as u8).bounded()
+    }
+
+    /// Likewise where each piece is compared with the one that has its place, and lengths are equal anyway.
+    pub fn in_place(listed: u64, average: Average) -> NameLen {
+        let pieces = u64::BITS - (listed >> average.log()).leading_zeros();
+        // At most 10 bytes.
+        NameLen((CHANCE + pieces).div_ceil(8) as u8).bounded()
+    }
+
+    fn bounded(self) -> NameLen {
+        NameLen(self.0.clamp(*LENS.start(), *LENS.end()))
     }
 
     /// The one with this number of bytes, as it is sent.

@@ -5,17 +5,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::io::Errno;
-
 use super::asks::FineAsk;
 use super::basis::basis_in_place;
 use super::cut::Average;
+use super::form::{Cutting, ListForm};
 use super::here::SourcesHere;
-use super::list::SegmentWriter;
-use super::lists::{ListPart, PIECES_MAX};
-use super::names::{NameKey, NameLen};
-use super::pieces::Pieces;
-use super::readable::{BasisBytes, Readable};
+use super::in_place::InPlace;
+use super::jobs::BasisJob;
+use super::lists::PIECES_MAX;
+use super::readable::Readable;
 use crate::stamp::Stamp;
 use crate::view::View;
 use fobs_model::deltas::Origin;
@@ -29,8 +27,6 @@ const KEPT_MAX: usize = 8 << 20;
 const AHEAD_MAX: u64 = PIECES_MAX as u64 / 2;
 /// A file is listed no further once this is stored in its place, bytes, and nothing of it came from there.
 const HOPE: u64 = 64 << 20;
-/// A segment names no more of its basis than this, bytes: the sender waits for it, and it may be in vain.
-const SEGMENT_SPAN: u64 = 8 << 20;
 /// How often one who waits looks whether the session is over.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -65,6 +61,8 @@ pub(super) struct Offered {
     pub(super) closed: bool,
     /// The sender looks for nothing that is listed.
     useless: bool,
+    /// Which files are compared in place.
+    pub(super) in_place: InPlace,
 }
 
 #[derive(Debug)]
@@ -79,6 +77,9 @@ pub(super) struct Offer {
     before: Option<Stamp>,
     origin: Origin,
     average: Average,
+    cutting: Cutting,
+    /// The sender looks for what it has elsewhere, and no more for what is listed in place.
+    has_moved: bool,
     /// How long it is, and what is to come, bytes.
     pub(super) sizes: Sizes,
     /// What was asked for again, bytes.
@@ -134,32 +135,23 @@ impl Offer {
             Held::Named(_) | Held::Source(_) => None,
         }
     }
-}
 
-/// A basis to list.
-#[derive(Debug)]
-pub struct BasisJob {
-    /// Its row.
-    pub row: u64,
-    average: Average,
-    names: NameLen,
-    size: u64,
-    bytes: BasisBytes,
-}
+    /// Bytes of the basis with which a piece is compared that is asked for: in place with one, of all of it.
+    /// What has moved is looked for in all of it, and what is short in the part.
+    pub(super) fn compared_with(&self, ask: &FineAsk) -> u64 {
+        let is_all = self.cutting == Cutting::InPlace && ask.average == self.average;
+        match ask.cutting {
+            Cutting::InPlace => self.sizes.file,
+            Cutting::ByContent if is_all => self.sizes.basis,
+            Cutting::ByContent => ask.len,
+        }
+    }
 
-/// A part of the list of a basis.
-#[derive(Debug)]
-pub struct Segment {
-    /// Bytes of the basis before it.
-    pub first: u64,
-    /// How it is cut ([`Average::log`]).
-    pub average: u8,
-    /// How many bytes a name has.
-    pub names: u8,
-    /// Its pieces ([`PieceList`](super::PieceList)).
-    pub pieces: Vec<u8>,
-    /// Whether it is the last.
-    pub last: bool,
+    /// Whether a question says that too little is where it was, for the first time.
+    pub(super) fn gives_up_place(&mut self, ask: &FineAsk) -> bool {
+        let gives_up = self.cutting == Cutting::InPlace && ask.cutting == Cutting::ByContent;
+        gives_up && !std::mem::replace(&mut self.has_moved, true)
+    }
 }
 
 impl Offered {
@@ -177,14 +169,6 @@ impl Offered {
     /// Whether the next offer has to wait.
     fn is_full(&self) -> bool {
         self.offers.len() >= OFFERS_MAX || self.open() >= OPEN_MAX || self.kept() >= KEPT_MAX
-    }
-}
-
-impl Segment {
-    /// As the sender takes it.
-    pub fn part_of(&self, row: u64) -> ListPart<'_> {
-        let Segment { first, average, names, ref pieces, last } = *self;
-        ListPart { row, first, average, names, pieces, last }
     }
 }
 
@@ -212,6 +196,7 @@ impl Offers {
         if state.closed || state.is_full() {
             return false;
         }
+        let cutting = state.in_place.cutting(sizes);
         state.offers.push_back(Offer {
             row,
             path: path.to_vec(),
@@ -224,6 +209,8 @@ impl Offers {
             held,
             origin,
             average: Average::of_files(sizes.basis, sizes.file),
+            cutting,
+            has_moved: false,
             sizes,
             asked: 0,
             listed: 0,
@@ -232,6 +219,11 @@ impl Offers {
         });
         self.0.changed.notify_all();
         true
+    }
+
+    /// The sender knows lists of what has its old place.
+    pub fn may_be_in_place(&self) {
+        self.lock().in_place.is_possible();
     }
 
     /// No more is offered.
@@ -262,13 +254,15 @@ impl Offers {
                 return None;
             }
             let listed_to = state.listed_to;
-            let open = |offer: &Offer| Some((offer.row, offer.average, offer.sizes, offer.open()?.bytes()));
+            let form = |offer: &Offer| {
+                ListForm::of((offer.sizes.basis, offer.sizes.file), offer.average, offer.cutting)
+            };
+            let open = |offer: &Offer| Some((offer.row, form(offer), offer.sizes, offer.open()?.bytes()));
             // What is supposed is not listed, even once it is open.
             let is_listed = |offer: &&Offer| offer.row >= listed_to && offer.supposed.is_none();
             let mut left = state.offers.iter().filter(is_listed);
-            if let Some((row, average, sizes, bytes)) = left.find_map(open) {
-                let names = NameLen::of(sizes.basis, sizes.file, average);
-                let job = BasisJob { row, average, names, size: sizes.basis, bytes };
+            if let Some((row, form, sizes, bytes)) = left.find_map(open) {
+                let job = BasisJob { row, form, size: sizes.basis, bytes };
                 state.listed_to = job.row + 1;
                 return Some(job);
             }
@@ -358,21 +352,26 @@ impl Offers {
 
     /// The file at a path came or will not come, and so did all before it.
     pub(crate) fn ended(&self, path: &[u8]) {
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         if let Some(at) = state.offers.iter().position(|offer| offer.path == path) {
-            state.offers.drain(..=at);
+            let ended = state.offers.drain(..=at);
+            let stayed =
+                |offer: &Offer| offer.cutting == Cutting::InPlace && !offer.has_moved && offer.used > 0;
+            let count = ended.filter(stayed).count() as u64;
+            state.in_place.were_found(count);
             self.0.changed.notify_all();
         }
     }
 
     /// Whether the list of a row goes on, which reaches up to `listed`; waits while it is too far ahead.
-    fn goes_on(&self, row: u64, listed: u64) -> bool {
+    pub(super) fn goes_on(&self, row: u64, listed: u64) -> bool {
         let mut state = self.lock();
         loop {
             let Some(offer) = state.offers.iter_mut().find(|offer| offer.row == row) else { return false };
             offer.listed = listed;
-            let is_hopeless = offer.used == 0 && offer.stored >= HOPE;
-            if state.closed || state.useless || is_hopeless {
+            let is_in_vain = offer.used == 0 && offer.stored >= HOPE || offer.has_moved;
+            if state.closed || state.useless || is_in_vain {
                 return false;
             }
             let ahead = |offer: &Offer| offer.listed.saturating_sub(offer.stored) >> offer.average.log();
@@ -395,46 +394,5 @@ impl Offers {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Offered> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl BasisJob {
-    /// Lists the basis in segments, as far as that is of use; one that cannot be read any more ends there.
-    ///
-    /// # Errors
-    /// That of `send`.
-    pub fn list<E>(
-        self,
-        offers: &Offers,
-        key: &NameKey,
-        send: &mut dyn FnMut(Segment) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let BasisJob { row, average, names, size, bytes } = self;
-        let (mut pieces, mut writer) = (Pieces::new(average, size), SegmentWriter::new(names));
-        let segment = |first, pieces, last| {
-            let (average, names) = (average.log(), names.bytes());
-            Segment { first, average, names, pieces, last }
-        };
-        let mut first = 0;
-        if !offers.goes_on(row, 0) {
-            return send(segment(first, Vec::new(), true));
-        }
-        loop {
-            let piece: Result<_, Errno> = pieces.next(&bytes);
-            // One that shrinks or fails is as long as it was read.
-            let piece = piece.ok().flatten().map(|(_, piece)| (piece.len(), key.name(piece)));
-            if let Some((len, name)) = piece {
-                writer.push(len, name);
-                if !writer.is_full() && pieces.at() - first < SEGMENT_SPAN {
-                    continue;
-                }
-            }
-            let last = piece.is_none() || !offers.goes_on(row, pieces.at());
-            send(segment(first, writer.take(), last))?;
-            first = pieces.at();
-            if last {
-                return Ok(());
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::choice::{Cheaper, GROWTH_MAX, Pace, Rates};
+use super::form::Cutting;
 use crate::tree_hash::GROUP;
 use fobs_model::deltas::Because;
 use fobs_model::options::sync::Delta;
@@ -49,9 +50,10 @@ struct Findings {
     pace: Pace,
     delta: Work,
     reading: Work,
-    looking: Work,
-    /// What the receiver listed of files that are passed, and of the present one.
-    listing: [Work; 2],
+    /// Of each way to cut, and which of them is the present file's.
+    by_content: Cuts,
+    in_place: Cuts,
+    cutting: Cutting,
     looked_at: u64,
     found: u64,
     /// When the trial in work began, and what earlier ones took.
@@ -63,6 +65,14 @@ struct Findings {
     /// Whether lists are of no use, and what the receiver was told of that.
     wants_none: bool,
     told_none: bool,
+}
+
+/// What cutting a basis, and looking for that, takes.
+#[derive(Debug, Default, Clone, Copy)]
+struct Cuts {
+    looking: Work,
+    /// What the receiver listed of files that are passed, and of the present one.
+    listing: [Work; 2],
 }
 
 /// Bytes, and the time that they took.
@@ -130,7 +140,10 @@ impl Work {
 
 impl Findings {
     fn rates(&self) -> Rates {
-        let [past, present] = self.listing;
+        let Cuts { looking, listing: [past, present] } = match self.cutting {
+            Cutting::ByContent => self.by_content,
+            Cutting::InPlace => self.in_place,
+        };
         let listing = Work { bytes: past.bytes + present.bytes, seconds: past.seconds + present.seconds };
         let missed = 1.0 - self.found as f64 / self.looked_at.max(1) as f64;
         Rates {
@@ -139,7 +152,7 @@ impl Findings {
             delta: self.delta.rate(SAMPLE),
             reading: self.reading.rate(WORK_SAMPLE),
             listing: listing.rate(WORK_SAMPLE),
-            looking: self.looking.rate(WORK_SAMPLE),
+            looking: looking.rate(WORK_SAMPLE),
             missed: (self.looked_at >= SAMPLE).then_some(missed),
         }
     }
@@ -147,7 +160,8 @@ impl Findings {
     /// Whether a trial goes on, or begins.
     fn tries(&self, now: Instant) -> bool {
         // Where deltas wait for the path there is no work, and nothing to learn.
-        let worked_s = self.reading.seconds + self.looking.seconds;
+        let looked_s = self.by_content.looking.seconds + self.in_place.looking.seconds;
+        let worked_s = self.reading.seconds + looked_s;
         let allowed = OPENING + Duration::from_secs_f64(worked_s * STAKE);
         let left = allowed.saturating_sub(self.spent);
         // The first of it shows how long a round trip takes.
@@ -160,6 +174,15 @@ impl Findings {
         let soon = (left + OPENING).saturating_sub(lasts).as_secs_f64();
         let may_rise = || self.pace.reaches(self.rates().worth()).is_some_and(|seconds| seconds < soon);
         is_enough && (lasts < left || may_rise())
+    }
+
+    /// What this way to cut takes, which is the present one.
+    fn cuts(&mut self, cutting: Cutting) -> &mut Cuts {
+        self.cutting = cutting;
+        match cutting {
+            Cutting::ByContent => &mut self.by_content,
+            Cutting::InPlace => &mut self.in_place,
+        }
     }
 
     fn way(&mut self, now: Instant) -> Way {
@@ -238,9 +261,9 @@ impl Pays {
     }
 
     /// The receiver has listed this much of a file within this time.
-    pub(super) fn was_listed(&self, (bytes, time): (u64, Duration), passed: Passed) {
+    pub(super) fn was_listed(&self, (bytes, time): (u64, Duration), passed: Passed, cutting: Cutting) {
         let mut state = self.state();
-        let [past, present] = &mut state.listing;
+        let [past, present] = &mut state.cuts(cutting).listing;
         *present = Work { bytes, seconds: time.as_secs_f64() };
         if passed == Passed::Yes {
             past.bytes += bytes;
@@ -255,8 +278,8 @@ impl Pays {
     }
 
     /// Looking at `bytes` took this time.
-    pub(super) fn worked(&self, bytes: u64, time: Duration) {
-        self.state().looking.add(bytes, time);
+    pub(super) fn worked(&self, bytes: u64, time: Duration, cutting: Cutting) {
+        self.state().cuts(cutting).looking.add(bytes, time);
     }
 
     /// `bytes` were looked at, of which this number were found.

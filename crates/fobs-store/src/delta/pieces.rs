@@ -1,11 +1,12 @@
-//! A file as the pieces into which its content cuts it.
+//! A file as the pieces into which it is cut.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
 
 use rustix::io::{Errno, pread};
 
-use super::cut::{Average, cut};
+use super::cut::Average;
+use super::form::Cutting;
 
 /// Read at once, beside what must be seen of a piece, bytes.
 const READ: usize = 512 << 10;
@@ -25,6 +26,7 @@ impl<F: AsFd> ReadsAt for F {
 /// Reads a file, or a part of it, from front to back.
 pub(super) struct Pieces {
     average: Average,
+    cutting: Cutting,
     /// Where in the file the last piece ends, at the latest.
     limit: u64,
     buffer: Vec<u8>,
@@ -38,22 +40,22 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// Of a file that is supposed to have `size` bytes.
-    pub(super) fn new(average: Average, size: u64) -> Pieces {
+    pub(super) fn new(cut: (Average, Cutting), size: u64) -> Pieces {
         // One that is longer meanwhile is read in smaller parts.
-        let least = 2 * average.longest();
+        let least = 2 * cut.0.longest();
         let most = usize::try_from(size).unwrap_or(usize::MAX).max(least);
-        Pieces::with(average, 0..u64::MAX, most)
+        Pieces::with(cut, 0..u64::MAX, most)
     }
 
     /// Of a part of the file.
-    pub(super) fn within(average: Average, part: Range<u64>) -> Pieces {
+    pub(super) fn within(cut: (Average, Cutting), part: Range<u64>) -> Pieces {
         let most = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
-        Pieces::with(average, part, most)
+        Pieces::with(cut, part, most)
     }
 
-    fn with(average: Average, part: Range<u64>, most: usize) -> Pieces {
+    fn with((average, cutting): (Average, Cutting), part: Range<u64>, most: usize) -> Pieces {
         let buffer = vec![0; (READ + average.longest()).min(most)];
-        Pieces { average, limit: part.end, buffer, start: 0, end: 0, at: part.start, ended: false }
+        Pieces { average, cutting, limit: part.end, buffer, start: 0, end: 0, at: part.start, ended: false }
     }
 
     /// Where the next piece begins.
@@ -71,7 +73,7 @@ impl Pieces {
         if self.end - self.start < self.average.longest() && !self.ended {
             self.fill(from)?;
         }
-        let len = cut(&self.buffer[self.start..self.end], self.average);
+        let len = self.cutting.cut(&self.buffer[self.start..self.end], self.average);
         if len == 0 {
             return Ok(None);
         }

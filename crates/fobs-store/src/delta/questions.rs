@@ -1,10 +1,9 @@
 //! The sender's part: asking, and taking answers.
 
 use super::asks::{FineAnswer, FineAsk, FineList};
-use super::cut::Average;
+use super::form::ListForm;
 use super::list::PieceList;
 use super::lists::Lists;
-use super::names::NameLen;
 use super::table::{PIECE_MEMORY, PieceTable};
 
 impl Lists {
@@ -13,18 +12,21 @@ impl Lists {
     /// # Errors
     /// Part of a sentence: the peer breaks a rule.
     pub fn answer(&self, answer: FineAnswer<'_>) -> Result<(), &'static str> {
-        let FineAnswer { row, from, pieces, .. } = answer;
-        let average =
-            Average::from_log(answer.average).ok_or("it lists pieces of a length that cannot be")?;
-        let names = NameLen::from_bytes(answer.names).ok_or("it names pieces as none can be named")?;
+        let FineAnswer { row, from, form, pieces } = answer;
+        let form = ListForm::from_wire(form)?;
         let mut kept = self.charge();
         let mut state = self.lock();
         let unasked = "it lists pieces that nobody asked for";
         let ask = *state.asks.unanswered().filter(|ask| (ask.row, ask.from) == (row, from)).ok_or(unasked)?;
-        let mut table = PieceTable::from(from);
-        for piece in PieceList::new(pieces, average, names) {
+        if form.cutting != ask.cutting {
+            return Err("it lists pieces that are cut as nobody asked");
+        }
+        let mut table = PieceTable::from(from, form.cutting);
+        for piece in PieceList::new(pieces, form) {
             let (len, name) = piece?;
-            if table.end() - from + u64::from(len) > ask.len {
+            // In place the last one is shorter, and not listed so.
+            let listed = table.end() - from;
+            if listed >= ask.len || !form.cutting.is_in_place() && listed + u64::from(len) > ask.len {
                 return Err(unasked);
             }
             if kept.grow(PIECE_MEMORY).is_ok() {
@@ -35,7 +37,7 @@ impl Lists {
             }
         }
         let is_passed = row < state.from_row;
-        state.asks.answer(is_passed, FineList::new(average, names, table, kept));
+        state.asks.answer(is_passed, FineList::new(form, table, kept));
         drop(state);
         self.nudge();
         Ok(())
@@ -56,8 +58,8 @@ impl Lists {
     pub(super) fn ask(&self, ask: FineAsk) {
         self.lock().asks.push(ask);
         if !self.tell(&ask) {
-            let (average, table) = (Average::FINEST, PieceTable::from(ask.from));
-            let nothing = FineList::new(average, NameLen::of(0, 0, average), table, self.charge());
+            let form = ListForm::of((0, 0), ask.average, ask.cutting);
+            let nothing = FineList::new(form, PieceTable::from(ask.from, ask.cutting), self.charge());
             self.lock().asks.lose(&ask, nothing);
         }
     }

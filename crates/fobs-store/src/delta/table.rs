@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::form::Cutting;
 use super::names::PieceName;
 
 /// What a piece takes in memory, bytes: its entry and its place in a table that is half full.
 pub(super) const PIECE_MEMORY: usize = size_of::<Entry>() + 2 * (size_of::<(PieceName, u64)>() + 1);
 
 /// Pieces that follow each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PieceTable {
     entries: VecDeque<Entry>,
     /// Pieces that are forgotten.
@@ -16,6 +17,7 @@ pub(super) struct PieceTable {
     /// The number of the first piece of a name.
     by_name: HashMap<PieceName, u64>,
     end: u64,
+    cutting: Cutting,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +29,9 @@ struct Entry {
 
 impl PieceTable {
     /// Of a basis from `at` on.
-    pub(super) fn from(at: u64) -> PieceTable {
-        PieceTable { end: at, ..PieceTable::default() }
+    pub(super) fn from(at: u64, cutting: Cutting) -> PieceTable {
+        let (entries, by_name) = (VecDeque::new(), HashMap::new());
+        PieceTable { entries, forgotten: 0, by_name, end: at, cutting }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -43,8 +46,15 @@ impl PieceTable {
     pub(super) fn push(&mut self, len: u32, name: PieceName) {
         let number = self.forgotten + self.entries.len() as u64;
         self.entries.push_back(Entry { at: self.end, len, name });
-        self.by_name.entry(name).or_insert(number);
+        if self.cutting == Cutting::ByContent {
+            self.by_name.entry(name).or_insert(number);
+        }
         self.end += u64::from(len);
+    }
+
+    /// The lengths and names of all, in order.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (u32, PieceName)> {
+        self.entries.iter().map(|entry| (entry.len, entry.name))
     }
 
     /// Goes on behind what is not kept.
@@ -69,9 +79,11 @@ impl PieceTable {
         self.entries.get(number).map(|entry| (entry.len, entry.name))
     }
 
-    /// Where a piece is: at `expected`, if it is there too.
+    /// Where a piece is: at `expected`, if it is there too. In place it is nowhere else, and as long as it is:
+    /// the last one of the basis is not listed as shorter.
     pub(super) fn find(&self, name: PieceName, len: u32, expected: u64) -> Option<u64> {
-        let is_it = |entry: &&Entry| entry.name == name && entry.len == len;
+        let is_in_place = self.cutting == Cutting::InPlace;
+        let is_it = |entry: &&Entry| entry.name == name && (is_in_place || entry.len == len);
         let there = self.entries.binary_search_by_key(&expected, |entry| entry.at).ok();
         if let Some(entry) = there.and_then(|at| self.entries.get(at)).filter(is_it) {
             return Some(entry.at);

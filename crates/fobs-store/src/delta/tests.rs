@@ -73,7 +73,7 @@ fn pieces_are_cut_the_same_however_they_are_read() {
     let data = content(2_000_000, 3);
     let average = Average::of_file(data.len() as u64);
     let basis = file(&data);
-    let mut reader = pieces::Pieces::new(average, 0);
+    let mut reader = pieces::Pieces::new((average, Cutting::ByContent), 0);
     let mut found = Vec::new();
     while let Some((at, piece)) = reader.next(&basis).expect("it can be read") {
         assert_eq!(piece, &data[at as usize..at as usize + piece.len()]);
@@ -84,8 +84,12 @@ fn pieces_are_cut_the_same_however_they_are_read() {
 
 const NAMES: u8 = 4;
 
+fn form_of(average: u8) -> WireForm {
+    WireForm { average, names: NAMES, in_place: false }
+}
+
 fn segment(pieces: &[(usize, PieceName)]) -> Vec<u8> {
-    let mut writer = SegmentWriter::new(NameLen::from_bytes(NAMES).expect("a length that can be"));
+    let mut writer = SegmentWriter::new(ListForm::from_wire(form_of(12)).expect("a form that can be"));
     pieces.iter().for_each(|(len, name)| writer.push(*len, *name));
     writer.take()
 }
@@ -101,7 +105,7 @@ fn take(
     pieces: &[u8],
     last: bool,
 ) -> Result<(), &'static str> {
-    lists.take(ListPart { row, first, average, names: NAMES, pieces, last })
+    lists.take(ListPart { row, first, form: form_of(average), pieces, last })
 }
 
 #[test]
@@ -154,8 +158,12 @@ fn a_peer_cannot_fill_the_memory() {
     assert_eq!(files, Some((2048, "it lists more files at once than may be")));
 }
 
+fn fine(row: u64, from: u64, len: u64) -> FineAsk {
+    FineAsk::closely(row, (from, len), Cutting::ByContent)
+}
+
 fn answer(lists: &Lists, row: u64, from: u64, pieces: &[u8]) -> Result<(), &'static str> {
-    lists.answer(FineAnswer { row, from, average: 11, names: NAMES, pieces })
+    lists.answer(FineAnswer { row, from, form: form_of(11), pieces })
 }
 
 #[test]
@@ -165,13 +173,17 @@ fn answers_that_nobody_asked_for_are_refused() {
     let one = segment(&[(5000, 7)]);
     assert!(answer(&lists, 1, 0, &one).is_err(), "nothing was asked");
     for from in [0, 9000] {
-        lists.ask_for_tests(FineAsk { row: 1, from, len: 8000 });
+        lists.ask_for_tests(fine(1, from, 8000));
     }
     assert!(answer(&lists, 1, 9000, &one).is_err(), "out of order");
     assert!(answer(&lists, 2, 0, &one).is_err(), "another row");
     assert!(answer(&lists, 1, 0, &segment(&[(5000, 7), (5000, 8)])).is_err(), "more than was asked");
-    assert!(lists.answer(FineAnswer { row: 1, from: 0, average: 30, names: NAMES, pieces: &one }).is_err());
-    assert!(lists.answer(FineAnswer { row: 1, from: 0, average: 11, names: 9, pieces: &one }).is_err());
+    assert!(lists.answer(FineAnswer { row: 1, from: 0, form: form_of(30), pieces: &one }).is_err());
+    assert!(
+        lists
+            .answer(FineAnswer { row: 1, from: 0, form: WireForm { names: 9, ..form_of(11) }, pieces: &one })
+            .is_err()
+    );
     assert_eq!(answer(&lists, 1, 0, &one), Ok(()));
     assert!(budget.used() > 0);
     assert!(answer(&lists, 1, 0, &one).is_err(), "it is answered");
@@ -186,10 +198,10 @@ fn answers_that_nobody_asked_for_are_refused() {
 fn a_question_that_cannot_leave_is_answered_by_nothing() {
     let lists = Lists::within(&MemoryBudget::default(), Box::new(|ask| ask.from != 5));
     for from in [0, 5, 9] {
-        lists.ask_for_tests(FineAsk { row: 1, from, len: 8000 });
+        lists.ask_for_tests(fine(1, from, 8000));
     }
-    assert!(lists.answered(&FineAsk { row: 1, from: 0, len: 8000 }).is_none());
-    let lost = lists.answered(&FineAsk { row: 1, from: 5, len: 8000 });
+    assert!(lists.answered(&fine(1, 0, 8000)).is_none());
+    let lost = lists.answered(&fine(1, 5, 8000));
     assert!(lost.is_some_and(|list| list.table.len() == 0));
     let one = segment(&[(5000, 7)]);
     assert_eq!(answer(&lists, 1, 0, &one), Ok(()));
@@ -203,7 +215,7 @@ fn a_peer_asks_no_more_than_may_be() {
     let held = Held::Open(Readable::shared_with_others(file.into()));
     let basis = Basis { held, size: 1 << 20, origin: Origin::SameName };
     assert!(offers.offer(4, b"f", (basis, 1 << 20), &|| false));
-    let ask = |row, len| offers.ask(FineAsk { row, from: 1 << 40, len });
+    let ask = |row, len| offers.ask(fine(row, 1 << 40, len));
     assert!(ask(4, 0).is_err() && ask(4, 5 << 20).is_err(), "no such length");
     assert_eq!(ask(4, 4 << 20), Ok(()));
     // A file that cannot be read there, and one that is not offered, have no pieces.
@@ -289,6 +301,103 @@ fn a_patch_costs_no_more_than_a_chunk() {
     assert_eq!(refused, Err("a patch has more instructions than a chunk needs"));
 }
 
+fn in_place(average: u8) -> WireForm {
+    WireForm { in_place: true, ..form_of(average) }
+}
+
+/// Names alone.
+fn names(all: &[u8]) -> Vec<u8> {
+    all.iter().flat_map(|name| [*name, 0, 0, 0]).collect()
+}
+
+#[test]
+fn lists_in_place_have_names_alone() {
+    let lists = lists_within(&MemoryBudget::default());
+    let part = |first, pieces, last| ListPart { row: 1, first, form: in_place(12), pieces, last };
+    let (two, one) = (names(&[1, 2]), names(&[3]));
+    assert_eq!(lists.take(part(0, &two, false)), Ok(()));
+    assert!(lists.take(part(0, &one, true)).is_err(), "out of order");
+    let other_form = ListPart { form: form_of(12), ..part(8192, &one, true) };
+    assert!(lists.take(other_form).is_err(), "cut otherwise");
+    assert!(lists.take(part(8192, &one[..3], true)).is_err(), "half of a name");
+    // However short the last one is, and nowhere else.
+    assert_eq!(lists.take(part(8192, &one, true)), Ok(()));
+    assert_eq!(lists.find(1, (3, 5), 8192, 8192), Some(8192));
+    assert_eq!((lists.find(1, (3, 4096), 0, 0), lists.find(1, (1, 4096), 4096, 0)), (None, None));
+    assert!(
+        lists.is_behind(1, 3 * 4096) && !lists.is_behind(1, 3 * 4096 - 1) && !lists.is_behind(2, 1 << 40)
+    );
+}
+
+#[test]
+fn answers_are_cut_as_was_asked() {
+    let lists = lists_within(&MemoryBudget::default());
+    let take = |in_place: bool, pieces: &[u8]| {
+        let form = WireForm { in_place, ..form_of(11) };
+        lists.answer(FineAnswer { row: 1, from: 4096, form, pieces })
+    };
+    lists.ask_for_tests(FineAsk::closely(1, (4096, 5000), Cutting::InPlace));
+    assert!(take(false, &segment(&[(5000, 7)])).is_err(), "by content");
+    assert!(take(true, &names(&[1, 2, 3, 4])).is_err(), "more than was asked");
+    assert_eq!(take(true, &names(&[1, 2, 3])), Ok(()), "the last one is shorter");
+    lists.ask_for_tests(fine(1, 4096, 5000));
+    assert!(take(true, &names(&[1])).is_err(), "in place");
+}
+
+#[test]
+fn a_question_has_bounds_for_every_length_of_pieces() {
+    let ask = |average, len| FineAsk::from_wire((1, 0, len), average, false);
+    assert!(ask(Some(7), 1).is_err() && ask(Some(19), 1).is_err(), "no such length");
+    for (average, most) in [(None, 4 << 20), (Some(8), 512 << 10), (Some(18), 512 << 20)] {
+        let possible = |len| ask(average, len).is_ok_and(|ask| ask.is_possible());
+        assert!(possible(1) && possible(most), "{average:?}");
+        assert!(!possible(0) && !possible(most + 1), "{average:?}");
+    }
+    assert_eq!(ask(None, 1).map(|ask| ask.wire_average()), Ok(None));
+    assert_eq!(ask(Some(16), 1).map(|ask| ask.wire_average()), Ok(Some(16)));
+}
+
+/// Pieces of a basis as they are listed.
+fn listed(offers: &Offers, key: &NameKey) -> (Lists, u64) {
+    let lists = lists_within(&MemoryBudget::default());
+    let job = offers.next_job().expect("a basis");
+    let row = job.row;
+    let mut bytes = 0;
+    job.list(offers, key, &mut |segment: Segment| {
+        bytes += segment.pieces.len() as u64;
+        lists.take(segment.part_of(row))
+    })
+    .expect("our own list");
+    (lists, bytes)
+}
+
+#[test]
+fn a_question_by_content_ends_the_list_in_place() {
+    let (data, key) = (content(40 << 20, 1), NameKey::new([1; 32]));
+    for gives_up in [false, true] {
+        let offers = Offers::default();
+        offers.may_be_in_place();
+        for row in [4, 5, 6] {
+            let readable = Readable::shared_with_others(tempfile::tempfile().expect("a file").into());
+            let held = if row == 4 { Readable::kept(&file(&data), data.len() as u64) } else { Ok(readable) };
+            let held = Held::Open(held.expect("it can be read"));
+            let basis = Basis { held, size: data.len() as u64, origin: Origin::SameName };
+            assert!(offers.offer(row, &[row as u8], (basis, data.len() as u64), &|| false));
+            if row == 4 && gives_up {
+                assert_eq!(offers.ask(fine(4, 0, 100)), Ok(()));
+            }
+        }
+        let (lists, bytes) = listed(&offers, &key);
+        let form = lists.form(4).expect("it is listed");
+        assert_eq!(form.cutting, Cutting::InPlace);
+        let pieces = (data.len() / form.average.bytes()) as u64;
+        assert_eq!(bytes, if gives_up { 0 } else { pieces * u64::from(form.names.bytes()) });
+        // What is offered next goes by what became of the others.
+        let cutting = listed(&offers, &key).0.form(5).map(|form| form.cutting);
+        assert_eq!(cutting, Some(if gives_up { Cutting::ByContent } else { Cutting::InPlace }));
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_a_patch_or_an_error(
@@ -317,8 +426,11 @@ proptest! {
         let lists = lists_within(&MemoryBudget::default());
         let _ = take(&lists, (row, first), average, &bytes, last);
         let _ = take(&lists, (row, 0), 12, &bytes, last);
-        lists.ask_for_tests(FineAsk { row: 9, from: first, len: 4096 });
-        let _ = answer(&lists, 9, first, &bytes);
+        let _ = lists.take(ListPart { row, first: 0, form: in_place(average), pieces: &bytes, last });
+        for (cutting, form) in [(Cutting::ByContent, form_of(11)), (Cutting::InPlace, in_place(11))] {
+            lists.ask_for_tests(FineAsk::closely(9, (first, 4096), cutting));
+            let _ = lists.answer(FineAnswer { row: 9, from: first, form, pieces: &bytes });
+        }
     }
 }
 

@@ -147,7 +147,7 @@ impl Extraneous {
         }
     }
 
-    fn push(&mut self, path: Vec<u8>, is_directory: bool) -> bool {
+    pub(super) fn push(&mut self, path: Vec<u8>, is_directory: bool) -> bool {
         let bytes = path.len() + ALLOCATION;
         let kept = &mut self.found_kept;
         let fits = self.found_bytes + bytes <= super::FOUND_BYTES_MAX

@@ -105,6 +105,7 @@ impl Extraneous {
             self.look_through_waiting();
         }
         self.note_rules();
+        self.left.drain(..).for_each(|found| report(Deleted::Gone(found)));
         self.failures.drain(..).for_each(|failure| report(Deleted::Failed(failure)));
         let what = if self.is_source { "nothing that new files are made of" } else { "nothing" };
         let why = match (&self.spent, self.obstacle) {

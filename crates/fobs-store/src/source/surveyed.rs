@@ -11,7 +11,7 @@ use crate::prefix::hash_prefix;
 use crate::record::{Meta, Record};
 use crate::survey::{Changes, Choice, Decided, Decision, ItemKind, Listed, Lister, ListingForm, Next};
 use crate::tree_hash::FileTree;
-use crate::walk::Entry;
+use crate::walk::{Entry, SourcePlaces};
 use fobs_model::error::{Error, ErrorKind, Result};
 
 /// Most items that wait for a chunk: with more, a chunk ends early.
@@ -48,6 +48,14 @@ impl Source {
         }
         match std::mem::replace(&mut self.feed, Feed::Surveyed(decided)) {
             Feed::Walk(walk) => Some(Lister::new(*walk, form.into(), self.looked.clone())),
+            _ => None,
+        }
+    }
+
+    /// Where its sources lie; none of a stream, and once it has begun.
+    pub fn places(&self) -> Option<SourcePlaces> {
+        match &self.feed {
+            Feed::Walk(walk) => Some(walk.places()),
             _ => None,
         }
     }

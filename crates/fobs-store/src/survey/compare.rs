@@ -3,6 +3,7 @@
 mod directory;
 mod moved;
 mod offering;
+mod whole;
 
 use std::borrow::Cow;
 use std::os::fd::AsFd;
@@ -12,6 +13,7 @@ use rustix::fs::{FileType, OFlags, fstat};
 
 use self::moved::Moved;
 use self::offering::Neighbours;
+use self::whole::Whole;
 use super::choice::{Changes, Choice, Decision};
 use super::listed_names::{Fate, ListedNames};
 use super::lister::checksum;
@@ -79,6 +81,9 @@ pub struct Compare {
     new_bytes: u64,
     /// Rows answered.
     rows: u64,
+    /// Whether the sender answers about paths of the sources, and what is known by that.
+    asks_about_paths: bool,
+    whole: Option<Whole>,
 }
 
 impl Compare {
@@ -108,6 +113,8 @@ impl Compare {
             moved: None,
             new_bytes: 0,
             rows: 0,
+            asks_about_paths: false,
+            whole: None,
         }
     }
 
@@ -293,6 +300,7 @@ impl Compare {
             Some(refusal) => refusal.into(),
             None => self.decided(row, ruling, stop),
         };
+        self.as_new(row, &mut choice);
         if let Some(told) = self.offered(row, &choice.decision, stop) {
             choice.changes.insert(told);
         }

@@ -9,6 +9,7 @@ mod compare;
 mod itemize;
 mod listed_names;
 mod lister;
+mod path_questions;
 mod pruned;
 mod row;
 mod rules;
@@ -20,6 +21,7 @@ pub use choice::{CHOICES_LEN, Changes, Choice, Decision};
 pub use compare::Compare;
 pub use itemize::{ItemKind, Way};
 pub use lister::{Batch, Checksums, Decided, Listed, Lister, ListingForm, Next, Parts};
+pub use path_questions::{PathQuestions, QUESTIONS_MAX};
 #[cfg(test)]
 pub(crate) use row::RowKind;
 pub use row::{BATCH_ROWS_MAX, BatchWriter, Row, decode_batch};

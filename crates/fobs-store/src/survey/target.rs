@@ -6,6 +6,7 @@ mod dirlinks;
 mod dress;
 mod look;
 mod missing;
+mod renaming;
 mod said;
 mod stays;
 

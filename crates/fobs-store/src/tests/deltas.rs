@@ -3,20 +3,22 @@
 
 mod elsewhere;
 mod here;
+mod in_place;
 mod known;
 mod long;
 mod short;
+mod trees;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use proptest::prelude::*;
 
-use super::super::delta::{Lists, MISLEADING, NameKey, Offers, Pays, Segment};
-use super::super::survey::{Changes, Checksums, Compare, ListingForm, Parts, decode_batch};
+use super::super::delta::{Cutting, Lists, MISLEADING, NameKey, Offers, Pays, Segment};
+use super::super::survey::{Changes, Checksums, Compare, ListingForm, Parts, PathQuestions, decode_batch};
 use super::super::*;
 use super::support::*;
 use fobs_model::deltas::Matched;
@@ -31,6 +33,8 @@ struct Play<'p> {
     /// Data of a chunk, bytes.
     data_max: usize,
     beside: Beside,
+    /// How files of one length may be listed.
+    cutting: Cutting,
     /// Ends after this number of chunks.
     chunks: usize,
     /// Called with the number of each chunk before it is stored.
@@ -44,6 +48,8 @@ enum Beside {
     Earlier(PathBuf),
     /// The receiver: the directory of the sources.
     Sources(PathBuf),
+    /// The receiver: it may ask what the sources have.
+    Paths,
 }
 
 /// What it did.
@@ -65,9 +71,17 @@ struct Delta {
     from: Matched,
     resumed: u64,
     failures: Vec<String>,
+    /// What is told of entries.
+    items: Vec<String>,
+    /// Directories of which the sender was asked.
+    asked: Vec<String>,
 }
 
 fn play(world: &World, key: NameKey) -> Delta {
+    play_with(world, key, Cutting::InPlace)
+}
+
+fn play_with(world: &World, key: NameKey, cutting: Cutting) -> Delta {
     let mut between = |_| ();
     let terms = Terms::default();
     run(
@@ -78,6 +92,7 @@ fn play(world: &World, key: NameKey) -> Delta {
             terms,
             data_max: 1 << 20,
             beside: Beside::Nothing,
+            cutting,
             chunks: usize::MAX,
             between: &mut between,
         },
@@ -127,17 +142,30 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     let mut compare =
         Compare::for_sync(&mut sink, options, Privileges::OfTheUser).expect("the options are possible");
     compare.offer(&mut sink);
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    if let Beside::Paths = play.beside {
+        compare.may_ask_about_paths();
+        if compare.wants_path_questions() {
+            compare.asks(questions(source.places().expect("a tree"), asked.clone()));
+        }
+    }
     let offers = sink.offers();
+    if play.cutting == Cutting::InPlace {
+        offers.iter().for_each(Offers::may_be_in_place);
+    }
     let (lists, answered) = answering(source.budget(), offers.clone(), play.key.clone());
     source.match_with(lists.clone(), play.key.clone(), Pays::new(sync::Delta::Always));
     let (mut delta, answers) = (Delta::default(), Answers::default());
     let mut lister = source.survey(Box::new(answers.clone()), form).expect("a tree");
     while let Some(batch) = lister.next_batch().expect("the source can be read") {
-        for (row, listed) in decode_batch(&batch.bytes).expect("our own").iter().zip(batch.entries) {
+        let rows = decode_batch(&batch.bytes).expect("our own");
+        for (at, (row, listed)) in rows.iter().zip(batch.entries).enumerate() {
+            compare.rename_whole(row, &rows[at + 1..], 0, &|| false);
             let ruling = compare.rule(row);
             let choice = compare.carry_out(row, ruling, &|| false).expect("within bounds");
             delta.listed += usize::from(choice.changes.contains(Changes::LISTED));
             delta.supposed += usize::from(choice.changes.contains(Changes::SUPPOSED));
+            delta.items.extend(compare.item(row, &choice).map(|item| told(&item)));
             answers.0.lock().expect("not poisoned").push_back((listed, choice));
         }
     }
@@ -148,7 +176,29 @@ fn run(world: &World, play: Play<'_>) -> Delta {
     delta.lists = list(offers.as_ref(), &lists, &play.key);
     store((&mut source, &lists), sink, offers.as_ref(), play, &mut delta);
     delta.lists += answered.bytes.load(Ordering::Relaxed);
+    delta.asked = std::mem::take(&mut *asked.lock().expect("not poisoned"));
     delta
+}
+
+/// What asks the sender about paths, and is answered at once.
+fn questions(places: SourcePlaces, asked: Arc<Mutex<Vec<String>>>) -> PathQuestions {
+    let own: Arc<OnceLock<PathQuestions>> = Arc::default();
+    // Not by itself: nothing of it would ever be let go.
+    let answers = own.clone();
+    let questions = PathQuestions::new(Box::new(move |path| {
+        asked.lock().expect("not poisoned").push(String::from_utf8_lossy(path).into_owned());
+        let there = places.has(path).expect("a path that can be");
+        answers.get().expect("it is set").answer(there).expect("our own question");
+        true
+    }));
+    own.set(questions.clone()).expect("it is set once");
+    questions
+}
+
+/// An item as it is told; what of it comes how is not.
+fn told(item: &Item) -> String {
+    let changes = item.changes.0 & !(Changes::LISTED.0 | Changes::SUPPOSED.0);
+    format!("{:?} {changes:#x} {}", item.kind, String::from_utf8_lossy(&item.path))
 }
 
 /// Lists all that is offered.
@@ -234,6 +284,9 @@ fn expect_equal(world: &World) {
     assert_eq!(fs::read(world.to("f")).expect("a file"), fs::read(world.from("f")).expect("a file"));
     assert_eq!(tree(&world.to("")).len(), 1, "nothing else is left");
 }
+
+/// However files are listed.
+const CUTTINGS: [Cutting; 2] = [Cutting::ByContent, Cutting::InPlace];
 
 const LEN: usize = 3_000_000;
 
@@ -326,7 +379,9 @@ fn a_basis_may_change_at_any_moment() {
     let old = content(LEN, 1);
     let new = scattered(&old, 5);
     for (how, meddle) in MEDDLING {
-        for moment in 0..3 {
+        for (moment, cutting) in
+            [0, 1, 2].into_iter().flat_map(|moment| CUTTINGS.map(|cutting| (moment, cutting)))
+        {
             let world = world_of(&old, &new);
             let basis = world.to("f");
             let mut between = |number: usize| {
@@ -341,6 +396,7 @@ fn a_basis_may_change_at_any_moment() {
                 terms,
                 data_max: 1 << 20,
                 beside: Beside::Nothing,
+                cutting,
                 chunks: usize::MAX,
                 between: &mut between,
             };
@@ -370,6 +426,7 @@ fn a_half_built_file_goes_on() {
                 terms,
                 data_max: 512 << 10,
                 beside: Beside::Nothing,
+                cutting: Cutting::ByContent,
                 chunks,
                 between: &mut between,
             },
@@ -397,6 +454,7 @@ fn a_client_that_may_not_look_gets_no_lists() {
             terms,
             data_max: 1 << 20,
             beside: Beside::Nothing,
+            cutting: Cutting::ByContent,
             chunks: usize::MAX,
             between: &mut between,
         };
@@ -478,6 +536,7 @@ proptest! {
         groups in 1_usize..20,
         misleading: bool,
         back: bool,
+        cutting in prop::sample::select(CUTTINGS.to_vec()),
     ) {
         let old = content(len, 5);
         let new = edited(old.clone(), &edits);
@@ -485,7 +544,7 @@ proptest! {
         let world = world_of(&old, &new);
         let (terms, mut between) = (Terms::default(), |_| ());
         let key = if misleading { NameKey::new(MISLEADING) } else { NameKey::new([3; 32]) };
-        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, chunks: usize::MAX, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, cutting, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());

@@ -398,9 +398,9 @@ pub fn answering(budget: &MemoryBudget, offers: Option<Offers>, key: NameKey) ->
                 offers.as_ref().zip(own.lists.get()).expect("only what is offered is asked for");
             offers.ask(*ask).expect("our own question");
             let job = offers.next_ask().expect("the session is not over");
-            let FinePieces { average, names, pieces } = job.list(&key);
+            let FinePieces { form, pieces } = job.list(&key);
             own.bytes.fetch_add(pieces.len() as u64, Ordering::Relaxed);
-            let answer = FineAnswer { row: job.ask.row, from: job.ask.from, average, names, pieces: &pieces };
+            let answer = FineAnswer { row: job.ask.row, from: job.ask.from, form, pieces: &pieces };
             lists.answer(answer).expect("our own answer");
             true
         }),

@@ -121,7 +121,7 @@ impl Run {
             let listed = ((run.now - world.round_trip).max(0.0) * world.cut).min(world.size as f64);
             if listed > 0.0 && !is_over {
                 let time = Duration::from_secs_f64(listed / world.cut);
-                run.pays.was_listed((listed as u64, time), Passed::No);
+                run.pays.was_listed((listed as u64, time), Passed::No, Cutting::ByContent);
             }
             let way = run.pays.way(epoch + Duration::from_secs_f64(run.now));
             let left = (world.size - at).min(CHUNK);
@@ -147,7 +147,7 @@ impl Run {
                 took += len as f64 / world.cut;
                 let time = Duration::from_secs_f64(len as f64 / world.cut);
                 let found = ((1.0 - world.missed) * len as f64) as u64;
-                run.pays.worked(len, time);
+                run.pays.worked(len, time, Cutting::ByContent);
                 run.pays.found(len, found);
             } else {
                 vain += ((1.0 - world.missed) * len as f64) as u64;

@@ -98,6 +98,32 @@ impl Moved {
         Some(place)
     }
 
+    /// The directory of the file that a row is supposed to be, by size, time and name.
+    pub(super) fn directory_of(&mut self, row: &Row) -> Option<Vec<u8>> {
+        let (directory, name) = path::split(&row.path);
+        self.of_name((row.identity.size, row.meta.mtime_s, name), directory)
+    }
+
+    /// Whether new files are made of what is in a directory.
+    pub(super) fn makes_others(&self, directory: &[u8]) -> bool {
+        let below = [directory, b"/"].concat();
+        self.sources.range(below.clone()..).next().is_some_and(|first| first.starts_with(&below))
+    }
+
+    /// A directory has another name now, which what is in it has by itself.
+    pub(super) fn forget(&mut self, directory: &[u8]) {
+        let is_in = |found: &[u8]| found == directory || path::is_inside(found, directory);
+        let Moved { files, kept, .. } = self;
+        files.retain(|(_, _, name, found), _| {
+            let stays = !is_in(found);
+            if !stays {
+                kept.shrink(found.len() + name.len() + FILE_COST);
+            }
+            stays
+        });
+        self.directory = None;
+    }
+
     /// Of the same size and time, one of the same name if there is one, or, where contents are compared, of
     /// the same content.
     fn find(&mut self, view: &mut View, row: &Row) -> Option<Vec<u8>> {

@@ -22,13 +22,13 @@ const NAMES_MAX: usize = 1000;
 const EDITS_MAX: usize = 25;
 const SUFFIX_WEIGHT: usize = 10;
 /// Smallest file that is looked for under other names, bytes: what a row of it costs is about as much.
-const MOVED_MIN: u64 = 512;
+pub(super) const MOVED_MIN: u64 = 512;
 /// Most names of the destination that are looked at for such files; what lies behind them is sent.
-const MOVED_NAMES_MAX: usize = 1_000_000;
+pub(super) const MOVED_NAMES_MAX: usize = 1_000_000;
 /// Likewise where the user did not ask for it: a deletion looks at all of them too, and this many take less
 /// than a second. And what new files have before it is begun, bytes.
-const CHEAP_NAMES_MAX: usize = 100_000;
-const CHEAP_FROM: u64 = 1 << 20;
+pub(super) const CHEAP_NAMES_MAX: usize = 100_000;
+pub(super) const CHEAP_FROM: u64 = 1 << 20;
 
 /// The files of the directory that was looked at last.
 #[derive(Debug)]

@@ -25,6 +25,7 @@ pub(super) fn altered(world: &World, alter: fn(&mut SyncOptions)) -> Delta {
             terms,
             data_max: 1 << 20,
             beside: Beside::Nothing,
+            cutting: Cutting::ByContent,
             chunks: usize::MAX,
             between: &mut between,
         },

@@ -7,12 +7,20 @@ use fobs_model::options::sync::{Delete, DeleteWhen, Delta as When};
 fn run_with(world: &World, alter: fn(&mut SyncOptions), earlier: Option<PathBuf>) -> Delta {
     let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
     let beside = earlier.map_or(Beside::Nothing, Beside::Earlier);
-    let play =
-        Play { alter, key, terms, data_max: 1 << 20, beside, chunks: usize::MAX, between: &mut between };
+    let play = Play {
+        alter,
+        key,
+        terms,
+        data_max: 1 << 20,
+        beside,
+        cutting: Cutting::ByContent,
+        chunks: usize::MAX,
+        between: &mut between,
+    };
     run(world, play)
 }
 
-fn put(path: &Path, bytes: &[u8], age: u64) {
+pub(super) fn put(path: &Path, bytes: &[u8], age: u64) {
     fs::create_dir_all(path.parent().expect("it is in a directory")).expect("our own place");
     fs::write(path, bytes).expect("our own place");
     let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000 - age);
@@ -21,7 +29,7 @@ fn put(path: &Path, bytes: &[u8], age: u64) {
 
 /// A tree of files, a third of one size and some of one time: `from/new/...` at the source and `to/old/...`
 /// at the destination.
-fn moved_tree(files: u64) -> (World, u64) {
+pub(super) fn moved_tree(files: u64) -> (World, u64) {
     let world = World::new();
     let mut bytes = 0;
     for number in 0..files {
@@ -204,6 +212,7 @@ fn a_moved_basis_may_change_at_any_moment() {
                 terms,
                 data_max: 1 << 20,
                 beside: Beside::Nothing,
+                cutting: Cutting::ByContent,
                 chunks,
                 between: &mut between,
             };
@@ -279,6 +288,7 @@ fn what_an_interrupted_run_left_of_another_version_is_used() {
         terms,
         data_max: 512 << 10,
         beside: Beside::Nothing,
+        cutting: Cutting::ByContent,
         chunks: 4,
         between: &mut between,
     };
@@ -324,7 +334,7 @@ proptest! {
         put(&earlier, &edited(old, &others), 0);
         let (key, terms, mut between) = (NameKey::new([3; 32]), Terms::default(), |_| ());
         let (data_max, chunks, beside) = (groups << 16, usize::MAX, Beside::Earlier(earlier));
-        let play = Play { alter: |_| (), key, terms, data_max, beside, chunks, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max, beside, cutting: Cutting::ByContent, chunks, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());
@@ -349,7 +359,7 @@ proptest! {
             options.track_renames = Renames::All;
             options.delete = Some(Delete::default());
         };
-        let play = Play { alter, key, terms, data_max, beside: Beside::Nothing, chunks, between: &mut between };
+        let play = Play { alter, key, terms, data_max, beside: Beside::Nothing, cutting: Cutting::ByContent, chunks, between: &mut between };
         let delta = run(&world, play);
         expect_moved(&world);
         prop_assert!(!world.to("old").exists());
@@ -463,6 +473,7 @@ fn a_file_that_changes_while_it_is_renamed_is_never_a_wrong_one() {
                 terms,
                 data_max: 1 << 20,
                 beside: Beside::Nothing,
+                cutting: Cutting::ByContent,
                 chunks,
                 between: &mut between,
             };

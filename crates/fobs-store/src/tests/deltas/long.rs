@@ -75,7 +75,9 @@ fn a_long_basis_may_change_at_any_moment() {
     let old = content(LONG / 2, 1);
     let new = scattered(&old, 20);
     for (how, meddle) in MEDDLING {
-        for moment in [0, 2] {
+        for (moment, cutting) in
+            [0, 2].into_iter().flat_map(|moment| CUTTINGS.map(|cutting| (moment, cutting)))
+        {
             let world = world_of(&old, &new);
             let basis = world.to("f");
             let mut between = |number: usize| {
@@ -90,6 +92,7 @@ fn a_long_basis_may_change_at_any_moment() {
                 terms,
                 data_max: 1 << 20,
                 beside: Beside::Nothing,
+                cutting,
                 chunks: usize::MAX,
                 between: &mut between,
             };
@@ -123,6 +126,7 @@ proptest! {
         groups in 1_usize..64,
         misleading: bool,
         back: bool,
+        cutting in prop::sample::select(CUTTINGS.to_vec()),
     ) {
         let old = content(len, 5);
         let new = edited(old.clone(), &edits);
@@ -130,7 +134,7 @@ proptest! {
         let world = world_of(&old, &new);
         let (terms, mut between) = (Terms::default(), |_| ());
         let key = if misleading { NameKey::new(MISLEADING) } else { NameKey::new([3; 32]) };
-        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, chunks: usize::MAX, between: &mut between };
+        let play = Play { alter: |_| (), key, terms, data_max: groups << 16, beside: Beside::Nothing, cutting, chunks: usize::MAX, between: &mut between };
         let delta = run(&world, play);
         prop_assert_eq!(fs::read(world.to("f")).expect("a file"), new);
         prop_assert_eq!(delta.failures, Vec::<String>::new());
