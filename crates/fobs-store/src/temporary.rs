@@ -1,11 +1,12 @@
 //! Files under a temporary name in their own directory until they are complete (and links until they are in
 //! place).
 
+use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags};
-use rustix::io::{Errno, pwrite};
+use rustix::io::{Errno, ReadWriteFlags, pwrite, pwritev2};
 
 use super::at;
 use super::attributes::{Applier, Attributes, Handle, Modes, Unset, executable_as, open_handle};
@@ -15,7 +16,7 @@ use super::keep;
 use super::own::{OWN_MODE, open_own};
 use super::record::Device;
 use super::stat::Meta;
-use super::uncached::{Uncached, Ways};
+use super::uncached::{DONTCACHE, Uncached, Ways};
 #[cfg(test)]
 use super::{faults, recorder};
 use fobs_model::options::Overwrite;
@@ -89,6 +90,8 @@ pub(super) struct TemporaryFile {
     home: Option<(Arc<OwnedFd>, Names)>,
     /// The same file past the page cache.
     uncached: Option<Arc<Uncached>>,
+    /// What goes through the page cache is not to stay there.
+    is_for_once: bool,
 }
 
 impl TemporaryFile {
@@ -118,6 +121,7 @@ impl TemporaryFile {
             stands_for: None,
             home: None,
             uncached: None,
+            is_for_once: false,
             zeros: Zeros::Written,
         })
     }
@@ -154,6 +158,7 @@ impl TemporaryFile {
             stands_for: None,
             home: None,
             uncached: None,
+            is_for_once: false,
             zeros: Zeros::Written,
         }))
     }
@@ -171,13 +176,16 @@ impl TemporaryFile {
 
     fn put(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
         match &self.uncached {
-            Some(uncached) => uncached.write(data, offset, |rest, at| write_all(&self.file, rest, at)),
+            Some(uncached) => uncached.write(data, offset, |rest, at| write_once(&self.file, rest, at)),
+            None if self.is_for_once => write_once(&self.file, data, offset),
             None => write_all(&self.file, data, offset),
         }
     }
 
-    /// From now on what is written passes the page cache, where the file system can and that is faster.
+    /// From now on what is written passes the page cache, where the file system can and that is faster, or
+    /// does not stay there.
     pub(super) fn pass_cache(&mut self, ways: &Ways) {
+        self.is_for_once = true;
         self.uncached = Uncached::of(&self.file, ways).map(Arc::new);
     }
 
@@ -404,14 +412,36 @@ fn set_mode(file: Handle<'_>, mode: u32) -> Result<(), Unset> {
 }
 
 /// Writes all of `data` at `offset` of `file`.
-fn write_all(file: &OwnedFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
+fn write_all(file: &OwnedFd, data: &[u8], offset: u64) -> Result<(), Errno> {
+    write_with(file, data, offset, ReadWriteFlags::empty())
+}
+
+/// The same of what leaves the page cache once the device has it, where kernel and file system can: other
+/// programs keep what they have there.
+fn write_once(file: &OwnedFd, data: &[u8], offset: u64) -> Result<(), Errno> {
+    write_with(file, data, offset, DONTCACHE)
+}
+
+fn write_with(
+    file: &OwnedFd,
+    mut data: &[u8],
+    mut offset: u64,
+    mut flags: ReadWriteFlags,
+) -> Result<(), Errno> {
     #[cfg(test)]
     faults::strike(faults::Call::Write)?;
     while !data.is_empty() {
-        let done = pwrite(file, data, offset);
+        let done = if flags.is_empty() {
+            pwrite(file, data, offset)
+        } else {
+            pwritev2(file, &[IoSlice::new(data)], offset, flags)
+        };
         #[cfg(test)]
         recorder::written(&done, file, data, offset);
         match done {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
+                flags = ReadWriteFlags::empty();
+            }
             Ok(0) => return Err(Errno::IO),
             Ok(written) => {
                 data = &data[written..];

@@ -19,7 +19,7 @@ use crate::at;
 /// Smallest file that passes the cache, bytes: a smaller one may well be read next.
 pub(crate) const UNCACHED_MIN: u64 = 64 << 20;
 /// `RWF_DONTCACHE` (Linux 6.14).
-const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+pub(crate) const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub(crate) struct Pen {
 impl Pen {
     /// Writes all of `data` at `offset`.
     pub(crate) fn write(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
-        let through = |rest: &[u8], at| write_all(&self.file, rest, at);
+        let through = |rest: &[u8], at| write_once(&self.file, rest, at);
         match &self.uncached {
             Some(uncached) => uncached.write_beside(data, offset, through),
             None => through(data, offset),
