@@ -135,20 +135,17 @@ impl Sending {
         let names = NameKey::new(job.link.keys.pieces());
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
-        let docket = job.survey.map(|_| Docket::within(job.source.budget()));
-        let mut source = job.source;
+        let (docket, mut source) = (job.survey.map(|_| Docket::within(job.source.budget())), job.source);
         let (budget, looked) = (source.budget().clone(), source.looked().clone());
         let met = (job.answered, &history);
         let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), &job.writer, met);
-        let places = source.places().filter(|_| docket.is_some() && lists.is_some());
-        let places = PlaceTeller::new(places, &job.writer);
+        let compared = source.places().filter(|_| docket.is_some() && lists.is_some());
         let routes = docket.clone().zip(Some(lists));
+        let places = PlaceTeller::new(compared, &job.writer);
         forward(job.reader, post.clone(), routes, places, job.reporter.clone())?;
         let told = (job.writer.clone(), job.reporter.clone());
-        let survey = docket.as_ref().zip(job.survey);
-        let listing = survey
-            .map(|(docket, form)| Listing::start(docket, &mut source, form, told, post.clone()))
-            .transpose()?;
+        let list = |(docket, form)| Listing::start(docket, &mut source, form, told, post.clone());
+        let listing = docket.as_ref().zip(job.survey).map(list).transpose()?;
         let (streams, routing, tried) =
             streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
         let grants_max = GRANTS_MAX + reader::hands_max() as u32;

@@ -252,10 +252,7 @@ impl Client<'_> {
             streams,
             sink,
             survey,
-            config: ReceiverConfig {
-                chunks_max: chunks_within(self.options.memory),
-                ..receiver_config(self.options.ack_every)
-            },
+            config: receiving_within(self.options),
             endurance: course.endurance(self.options, Telling::of(&self.hello)),
             remedies: RemedyPolicy::of(self.options.loss_cause.name()),
             steering: course.steering.clone(),
@@ -309,6 +306,11 @@ impl Client<'_> {
 fn config_of(options: &TransferOptions, sending: &Sending, chunk_limit: u32) -> Result<SenderConfig> {
     let config = sender_config(sending, options.packet_size, chunk_limit)?;
     Ok(SenderConfig { chunks_max: chunks_within(options.memory) as usize, ..config })
+}
+
+/// The receiver's configuration, with the user's memory.
+fn receiving_within(options: &TransferOptions) -> ReceiverConfig {
+    ReceiverConfig { chunks_max: chunks_within(options.memory), ..receiver_config(options.ack_every) }
 }
 
 /// The control channel in a word, of events and records.

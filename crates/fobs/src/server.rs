@@ -223,8 +223,7 @@ fn receive_push(
     let withholds = privileges == Privileges::Withheld && geteuid().is_root() && preserve.needs_privileges();
     let (config, endurance) = (receiver_config(open.ack_every), endurance_of(peer, open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
-    let beside = backup_beside(&open);
-    let held = (&policy.budget, &policy.here);
+    let (beside, held) = (backup_beside(&open), (&policy.budget, &policy.here));
     let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel, held)?;
     check_bases(&sink, Some(&policy.permit))?;
     if let Some(path) = beside.filter(|_| sink.is_one_name()) {
@@ -246,7 +245,7 @@ fn receive_push(
         reporter.notice_here(OUR_STAMPS.to_owned());
     }
     sink.take_notices().into_iter().for_each(|notice| reporter.notice_here(notice));
-    let outcome = fobs_engine::receive(ReceiveJob {
+    let complete = fobs_engine::receive(ReceiveJob {
         link,
         lanes,
         streams,
@@ -263,8 +262,8 @@ fn receive_push(
         steering: Steering::new(),
         peer_name: channel.peer.description,
         ports,
-    })?;
-    let complete = outcome.complete;
+    })?
+    .complete;
     Ok(SessionFigures {
         direction: TransferDirection::Push,
         files: complete.files,

@@ -3,6 +3,13 @@
 use super::cut::{Average, cut};
 use super::names::NameLen;
 
+/// How long a basis is, and the file that is to be made of it, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) basis: u64,
+    pub(super) file: u64,
+}
+
 /// Where a file is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cutting {

@@ -1,7 +1,6 @@
 //! Which files are compared in place first: what their sizes suggest, and what became of those before.
 
-use super::form::Cutting;
-use super::offers::Sizes;
+use super::form::{Cutting, Sizes};
 
 /// Smallest file that is, bytes: the list of a shorter one is about as long as the message around it.
 const FILE_MIN: u64 = 16 << 10;

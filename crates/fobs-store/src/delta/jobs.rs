@@ -6,7 +6,7 @@ use super::form::{ListForm, WireForm};
 use super::list::SegmentWriter;
 use super::lists::ListPart;
 use super::names::NameKey;
-use super::offers::Offers;
+use super::offers::{Offer, Offers};
 use super::pieces::Pieces;
 use super::readable::BasisBytes;
 
@@ -18,9 +18,9 @@ const SEGMENT_SPAN: u64 = 8 << 20;
 pub struct BasisJob {
     /// Its row.
     pub row: u64,
-    pub(super) form: ListForm,
-    pub(super) size: u64,
-    pub(super) bytes: BasisBytes,
+    form: ListForm,
+    size: u64,
+    bytes: BasisBytes,
 }
 
 /// A part of the list of a basis.
@@ -41,6 +41,35 @@ impl Segment {
     pub fn part_of(&self, row: u64) -> ListPart<'_> {
         let Segment { first, form, ref pieces, last } = *self;
         ListPart { row, first, form, pieces, last }
+    }
+}
+
+impl Offers {
+    /// The next basis to list; waits for it. `None`: there is none any more.
+    pub fn next_job(&self) -> Option<BasisJob> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let listed_to = state.listed_to;
+            let form = |offer: &Offer| {
+                ListForm::of((offer.sizes.basis, offer.sizes.file), offer.average, offer.cutting)
+            };
+            let open = |offer: &Offer| Some((offer.row, form(offer), offer.sizes, offer.open()?.bytes()));
+            // What is supposed is not listed, even once it is open.
+            let is_listed = |offer: &&Offer| offer.row >= listed_to && offer.supposed.is_none();
+            let mut left = state.offers.iter().filter(is_listed);
+            if let Some((row, form, sizes, bytes)) = left.find_map(open) {
+                let job = BasisJob { row, form, size: sizes.basis, bytes };
+                state.listed_to = job.row + 1;
+                return Some(job);
+            }
+            if state.complete {
+                return None;
+            }
+            state = self.wait(state);
+        }
     }
 }
 

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::form::Cutting;
 use super::lists::{Coverage, Lists};
+use super::means::Means;
 use super::names::NameKey;
 use super::patch::{Earlier, PatchBuilder};
 use super::pays::{Passed, Pays, Way};
-use super::scout::{Made, Means, Scout, Span};
+use super::scout::{Made, Scout, Span};
 use crate::chunk::CHUNK_DATA_MAX;
 use crate::tree_hash::GROUP;
 use fobs_model::deltas::Because;

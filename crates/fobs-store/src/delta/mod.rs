@@ -4,9 +4,10 @@
 //! which its content cuts it. The sender finds those pieces in its own file ([`Lists`], [`Matcher`]), and a
 //! chunk with many of them is sent as a patch: where they are, and the bytes in between. Those of a long
 //! file are long; where one is not found the sender asks for short ones ([`FineAsk`]), ahead of what it
-//! sends. A file whose size suggests it is compared in place ([`Cutting`]), until too little of it is where it
-//! was: then the sender asks for what its content cuts, a window at a time. The receiver makes the chunk of the patch and verifies it as every other, so a basis that changes
-//! and a name that misleads cost one chunk sent whole, and nothing else.
+//! sends. A file whose size suggests it is compared in place ([`Cutting`]), until too little of it is where
+//! it was: then the sender asks for what its content cuts, a window at a time. The receiver makes the chunk
+//! of the patch and verifies it as every other, so a basis that changes and a name that misleads cost one
+//! chunk sent whole, and nothing else.
 
 mod answers;
 mod asks;
@@ -20,6 +21,7 @@ mod jobs;
 mod list;
 mod lists;
 mod matcher;
+mod means;
 mod names;
 mod offers;
 mod patch;

@@ -8,10 +8,9 @@ use std::time::Duration;
 use super::asks::FineAsk;
 use super::basis::basis_in_place;
 use super::cut::Average;
-use super::form::{Cutting, ListForm};
+use super::form::{Cutting, Sizes};
 use super::here::SourcesHere;
 use super::in_place::InPlace;
-use super::jobs::BasisJob;
 use super::lists::PIECES_MAX;
 use super::readable::Readable;
 use crate::stamp::Stamp;
@@ -55,9 +54,9 @@ pub(super) struct Offered {
     /// Questions that are not answered.
     pub(super) asks: VecDeque<FineAsk>,
     /// Rows that were handed out to be listed, and all below.
-    listed_to: u64,
+    pub(super) listed_to: u64,
     /// No more is offered.
-    complete: bool,
+    pub(super) complete: bool,
     pub(super) closed: bool,
     /// The sender looks for nothing that is listed.
     useless: bool,
@@ -72,12 +71,12 @@ pub(super) struct Offer {
     path: Vec<u8>,
     held: Held,
     /// Where it is supposed to be, if it is not listed.
-    supposed: Option<Supposed>,
+    pub(super) supposed: Option<Supposed>,
     /// What that file was before anything of it was read.
     before: Option<Stamp>,
     origin: Origin,
-    average: Average,
-    cutting: Cutting,
+    pub(super) average: Average,
+    pub(super) cutting: Cutting,
     /// The sender looks for what it has elsewhere, and no more for what is listed in place.
     has_moved: bool,
     /// How long it is, and what is to come, bytes.
@@ -89,13 +88,6 @@ pub(super) struct Offer {
     stored: u64,
     /// What of it was used, bytes.
     used: u64,
-}
-
-/// How long a basis is, and the file that is to be made of it, bytes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) basis: u64,
-    pub(super) file: u64,
 }
 
 /// What a delta is made of.
@@ -120,7 +112,7 @@ pub(crate) enum Held {
 
 /// Where a file is that has not been looked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Supposed {
+pub(super) enum Supposed {
     /// Under another name of the destination.
     Moved(Vec<u8>),
     /// At the source.
@@ -244,33 +236,6 @@ impl Offers {
         state.closed = true;
         state.offers.clear();
         self.0.changed.notify_all();
-    }
-
-    /// The next basis to list; waits for it. `None`: there is none any more.
-    pub fn next_job(&self) -> Option<BasisJob> {
-        let mut state = self.lock();
-        loop {
-            if state.closed {
-                return None;
-            }
-            let listed_to = state.listed_to;
-            let form = |offer: &Offer| {
-                ListForm::of((offer.sizes.basis, offer.sizes.file), offer.average, offer.cutting)
-            };
-            let open = |offer: &Offer| Some((offer.row, form(offer), offer.sizes, offer.open()?.bytes()));
-            // What is supposed is not listed, even once it is open.
-            let is_listed = |offer: &&Offer| offer.row >= listed_to && offer.supposed.is_none();
-            let mut left = state.offers.iter().filter(is_listed);
-            if let Some((row, form, sizes, bytes)) = left.find_map(open) {
-                let job = BasisJob { row, form, size: sizes.basis, bytes };
-                state.listed_to = job.row + 1;
-                return Some(job);
-            }
-            if state.complete {
-                return None;
-            }
-            state = self.wait(state);
-        }
     }
 
     /// Where what is held by its path is opened.

@@ -9,9 +9,9 @@ use std::time::Instant;
 use super::asks::{ASK_MAX, FineAsk, FineList};
 use super::cut::Average;
 use super::form::Cutting;
-use super::lists::{Coverage, Lists};
-use super::names::{NameKey, NameLen, PieceName};
-use super::pays::Pays;
+use super::lists::Coverage;
+use super::means::Means;
+use super::names::{NameLen, PieceName};
 use super::pieces::Pieces;
 use super::windows::Windows;
 use crate::attributes::{Part, may_have_holes, part_at};
@@ -48,14 +48,6 @@ pub(super) enum Made {
     Open { exact: bool },
     /// Of what the answer says.
     Asked(FineAsk),
-}
-
-/// The file's means: whom it asks, and by what names.
-pub(super) struct Means {
-    pub(super) row: u64,
-    pub(super) key: NameKey,
-    pub(super) lists: Lists,
-    pub(super) pays: Pays,
 }
 
 /// See the file's head.
@@ -121,7 +113,7 @@ impl Scout {
         if self.cutting == Cutting::InPlace { at / len * len } else { at }
     }
 
-    /// Up to where the file can be looked at, where so much of its basis is listed.
+    /// Up to where the file can be looked at, where its basis is listed so far.
     pub(super) fn may_look_until(&self, coverage: Coverage) -> u64 {
         let listed = match (&self.windows, coverage) {
             (Some(windows), _) => windows.listed(),

@@ -79,8 +79,8 @@ impl PieceTable {
         self.entries.get(number).map(|entry| (entry.len, entry.name))
     }
 
-    /// Where a piece is: at `expected`, if it is there too. In place it is nowhere else, and as long as it is:
-    /// the last one of the basis is not listed as shorter.
+    /// Where a piece is: at `expected`, if it is there too. In place it is nowhere else, and as long as it
+    /// is: the last one of the basis is not listed as shorter.
     pub(super) fn find(&self, name: PieceName, len: u32, expected: u64) -> Option<u64> {
         let is_in_place = self.cutting == Cutting::InPlace;
         let is_it = |entry: &&Entry| entry.name == name && (is_in_place || entry.len == len);

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use super::asks::FineAsk;
 use super::cut::Average;
 use super::form::{Cutting, ListForm};
+use super::means::Means;
 use super::names::{NameLen, PieceName};
-use super::scout::Means;
 use super::table::{PIECE_MEMORY, PieceTable};
 use fobs_model::budget::Charge;
 

@@ -1,4 +1,5 @@
-//! Whether the sources have something at a path that was not listed yet: the receiver asks, the sender answers.
+//! Whether the sources have something at a path that was not listed yet: the receiver asks, the sender
+//! answers.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,8 +44,8 @@ impl PathQuestions {
         state.asked < QUESTIONS_MAX && !state.waits
     }
 
-    /// Whether the sources have something at a path; none where that is not known in time, or once `stop` says
-    /// that nobody waits any more.
+    /// Whether the sources have something at a path; none where that is not known in time, or once `stop`
+    /// says that nobody waits any more.
     pub(super) fn has(&self, path: &[u8], stop: &dyn Fn() -> bool) -> Option<bool> {
         let mut state = self.lock();
         if state.waits || state.asked >= QUESTIONS_MAX {

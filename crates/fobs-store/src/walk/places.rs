@@ -32,8 +32,8 @@ impl Walk {
 }
 
 impl SourcePlaces {
-    /// Whether something is at a path within the transfer, left out by a rule or not; also where that cannot be
-    /// known. None of a path that cannot be.
+    /// Whether something is at a path within the transfer, left out by a rule or not; also where that cannot
+    /// be known. None of a path that cannot be.
     pub fn has(&self, path: &[u8]) -> Option<bool> {
         if path.is_empty() || path.len() > PATH_MAX {
             return None;

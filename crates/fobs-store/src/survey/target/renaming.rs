@@ -10,7 +10,8 @@ use crate::view::View;
 use fobs_model::options::sync::{Absent, Enter, Present, Renames};
 
 impl Target {
-    /// Whether a directory may be renamed whole: what is in it is as if it had come, and is kept nowhere else.
+    /// Whether a directory may be renamed whole: what is in it is as if it had come, and is kept nowhere
+    /// else.
     pub(in crate::survey) fn may_rename(&self) -> bool {
         let (rules, kept) = (&self.options.rules, &self.options.preserve);
         let all_comes = rules.present == Present::Updated

@@ -110,63 +110,64 @@ fn what_differs_in_a_moved_directory_is_sent() {
 /// What keeps a directory from being renamed: what is done before, and how the sync differs.
 type Obstacle = (&'static str, fn(&World), fn(&mut SyncOptions));
 
+const OBSTACLES: [Obstacle; 8] = [
+    (
+        "the source still has it",
+        |world| put(&world.from("old/0/f0"), &fs::read(world.to("old/0/f0")).expect("own file"), 0),
+        archives,
+    ),
+    ("something has the new name", |world| put(&world.to("new/there"), b"it is there", 5), archives),
+    (
+        "a link has the new name",
+        |world| {
+            std::os::unix::fs::symlink("old", world.to("new")).expect("own directory");
+        },
+        archives,
+    ),
+    (
+        "others give names there",
+        |world| {
+            [world.from(""), world.to("")].iter().for_each(|directory| set_mode(directory, 0o777));
+        },
+        archives,
+    ),
+    (
+        "a limit",
+        |_| (),
+        |options| {
+            archives(options);
+            options.delete = Some(Delete { when: DeleteWhen::During, max: Some(10_000) });
+        },
+    ),
+    (
+        "it is deleted at the end",
+        |_| (),
+        |options| {
+            archives(options);
+            options.delete = Some(Delete { when: DeleteWhen::After, max: None });
+        },
+    ),
+    (
+        "no deletion",
+        |_| (),
+        |options| {
+            archives(options);
+            options.delete = None;
+        },
+    ),
+    (
+        "only new files come",
+        |_| (),
+        |options| {
+            archives(options);
+            options.rules.present = sync::Present::Left;
+        },
+    ),
+];
+
 #[test]
 fn what_must_not_be_renamed_whole_is_taken_apart() {
-    let obstacles: [Obstacle; 8] = [
-        (
-            "the source still has it",
-            |world| put(&world.from("old/0/f0"), &fs::read(world.to("old/0/f0")).expect("own file"), 0),
-            archives,
-        ),
-        ("something has the new name", |world| put(&world.to("new/there"), b"it is there", 5), archives),
-        (
-            "a link has the new name",
-            |world| {
-                std::os::unix::fs::symlink("old", world.to("new")).expect("own directory");
-            },
-            archives,
-        ),
-        (
-            "others give names there",
-            |world| {
-                [world.from(""), world.to("")].iter().for_each(|directory| set_mode(directory, 0o777));
-            },
-            archives,
-        ),
-        (
-            "a limit",
-            |_| (),
-            |options| {
-                archives(options);
-                options.delete = Some(Delete { when: DeleteWhen::During, max: Some(10_000) });
-            },
-        ),
-        (
-            "it is deleted at the end",
-            |_| (),
-            |options| {
-                archives(options);
-                options.delete = Some(Delete { when: DeleteWhen::After, max: None });
-            },
-        ),
-        (
-            "no deletion",
-            |_| (),
-            |options| {
-                archives(options);
-                options.delete = None;
-            },
-        ),
-        (
-            "only new files come",
-            |_| (),
-            |options| {
-                archives(options);
-                options.rules.present = sync::Present::Left;
-            },
-        ),
-    ];
-    for (what, prepare, alter) in obstacles {
+    for (what, prepare, alter) in OBSTACLES {
         let (world, _) = moved_tree(60);
         prepare(&world);
         let before = inode(&world.to("old"));
