@@ -19,12 +19,23 @@ const QUANTUM: Duration = Duration::from_micros(250);
 #[derive(Debug, Clone)]
 pub struct Pacer {
     next_departure: Timestamp,
+    /// The first time that nothing could leave, as after a first flight.
+    first_wait: FirstWait,
+}
+
+/// What follows the first flight leaves at another rate, which the wait for it says nothing of: that is not
+/// made up for, or a queue that is shorter than the burst would overflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstWait {
+    Ahead,
+    Now,
+    Over,
 }
 
 impl Pacer {
     /// A pacer whose first burst may leave at once.
     pub fn new(now: Timestamp) -> Pacer {
-        Pacer { next_departure: now }
+        Pacer { next_departure: now, first_wait: FirstWait::Ahead }
     }
 
     /// When the next burst may leave.
@@ -37,9 +48,20 @@ impl Pacer {
         self.next_departure = self.next_departure.min(now);
     }
 
+    /// A burst was due, and there was nothing that could leave.
+    pub fn on_idle(&mut self) {
+        if self.first_wait == FirstWait::Ahead {
+            self.first_wait = FirstWait::Now;
+        }
+    }
+
     /// Accounts for `bytes` sent at `now`.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
-        let from = self.next_departure.max(now.saturating_sub(CATCH_UP_MAX));
+        let mut most = CATCH_UP_MAX;
+        if self.first_wait == FirstWait::Now {
+            (self.first_wait, most) = (FirstWait::Over, QUANTUM);
+        }
+        let from = self.next_departure.max(now.saturating_sub(most));
         self.next_departure = from + rate.time_for(bytes);
     }
 
@@ -81,5 +103,20 @@ mod tests {
             burst += 1472;
         }
         assert!(burst <= rate.bytes_in(CATCH_UP_MAX) + 2 * 1472, "{burst} bytes at once after a stall");
+    }
+
+    #[test]
+    fn the_wait_after_a_first_flight_is_not_made_up_for() {
+        let rate = Rate::bits_per_second(1_000_000_000);
+        let mut pacer = Pacer::new(Timestamp::ZERO);
+        pacer.on_sent(Timestamp::ZERO, 1472, rate);
+        pacer.on_idle();
+        let now = Timestamp::from_nanos(50_000_000);
+        let mut burst = 0u64;
+        while pacer.next_departure() <= now {
+            pacer.on_sent(now, 1472, rate);
+            burst += 1472;
+        }
+        assert!(burst <= rate.bytes_in(QUANTUM) + 2 * 1472, "{burst} bytes at once after a wait");
     }
 }

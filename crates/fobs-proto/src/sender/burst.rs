@@ -7,6 +7,7 @@ use super::packet::PacketOut;
 use super::rate::RateSampler;
 use super::timers::ProbeTimeout;
 use super::way_back::WayBack;
+use super::{Sender, Transmit};
 use crate::Timestamp;
 use crate::recovery::FIRST_TRAIN_PACKETS;
 use std::time::Duration;
@@ -140,6 +141,15 @@ impl Filling<'_> {
             }
         }
         None
+    }
+}
+
+impl Sender {
+    /// A burst was due and is empty: until when the sender waits for a reason to send.
+    pub(super) fn idle(&mut self, now: Timestamp) -> Transmit {
+        self.pace.on_idle();
+        let copy_at = self.flight.schedule.tail_deadline().filter(|at| *at > now);
+        copy_at.map_or(Transmit::Wait, Transmit::WaitUntil)
     }
 }
 

@@ -293,8 +293,7 @@ impl Sender {
         };
         self.fill(now, budget, out);
         if out.is_empty() {
-            let copy_at = self.flight.schedule.tail_deadline().filter(|at| *at > now);
-            return copy_at.map_or(Transmit::Wait, Transmit::WaitUntil);
+            return self.idle(now);
         }
         self.on_burst(now, out);
         Transmit::Burst

@@ -46,6 +46,16 @@ impl Pace {
         self.pacer.next_departure()
     }
 
+    /// Bytes after which a burst at `rate` ends.
+    pub(super) fn quantum(rate: Rate) -> u64 {
+        Pacer::quantum(rate)
+    }
+
+    /// A burst was due, and there was nothing that could leave.
+    pub(super) fn on_idle(&mut self) {
+        self.pacer.on_idle();
+    }
+
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
         self.pacer.on_sent(now, bytes, rate);
     }
@@ -85,11 +95,6 @@ impl Pace {
         if let Some(share) = &self.others {
             share.spend(now, bytes);
         }
-    }
-
-    /// Bytes after which a burst at `rate` ends.
-    pub(super) fn quantum(rate: Rate) -> u64 {
-        Pacer::quantum(rate)
     }
 }
 

@@ -6,7 +6,7 @@ use super::Auto;
 use super::detect::ResumedPhase;
 use super::findings::Relapse;
 use super::model::QueueLevel;
-use super::state::{Progress, Ramp, RampOrigin, Stage, State, Why};
+use super::state::{Phase, Progress, Ramp, RampOrigin, Stage, Start, State, Why};
 use crate::{Rate, Timestamp};
 
 /// What an ack comes to in a phase of the ramp.
@@ -49,12 +49,14 @@ impl Auto {
         let sent = Rate::of(self.sent, ack.now - ramp.phase.since).unwrap_or(model.pacing);
         let tried = sent >= model.pacing.scaled(1.0 - p.noise);
         let expected = if tried { arrives.min(sent.scaled(1.0 - model.loss_share())) } else { arrives };
+        // Phase after phase, what chance may explain once is lost to the rate.
+        let lost = tried && model.losses.lost() >= p.few_packets as f64;
         let empty = model.level() == QueueLevel::Empty;
         if model.is_idle(ack) {
             Finding::NotTried
         } else if empty && (model.delivers(expected) || self.was_tried(ack.now, ramp) && !model.loses()) {
             Finding::Delivered(arrives)
-        } else if empty && !model.loses() {
+        } else if empty && !model.loses() && !(lost && ramp.holds >= p.drain_after) {
             Finding::NotTried
         } else {
             Finding::NotDelivered
@@ -84,7 +86,7 @@ impl Auto {
                 let gain = self.model.params.ramp_gain(step);
                 self.transition(now, State::ramp(now, step + 1), Why::Delivered, gain);
             }
-            Finding::NotTried => self.hold(now),
+            Finding::NotTried => self.hold(now, ramp),
             Finding::NotDelivered => {
                 self.judge_resumption(ramp);
                 let newest = self.model.newest;
@@ -135,11 +137,12 @@ impl Auto {
     }
 
     /// Holds this rate to look again after another phase, unless it is more than may be claimed.
-    fn hold(&mut self, now: Timestamp) {
+    fn hold(&mut self, now: Timestamp, ramp: Ramp) {
         if self.model.pacing >= self.claims.ceiling {
             self.transition(now, State::cruise(now, 1), Why::Ceiling, self.cruise_gain());
         } else {
-            self.state.restart_phase(now);
+            let (phase, holds) = (Phase::begin(now), ramp.holds.saturating_add(1));
+            self.state = State::Start(Start::Ramp(Ramp { phase, holds, ..ramp }));
             self.sent = 0;
         }
     }

@@ -50,6 +50,8 @@ pub(crate) struct Ramp {
     pub(crate) phase: Phase,
     /// Rounds that found the path willing.
     pub(crate) step: usize,
+    /// Phases in a row, before this one, of the same rate.
+    pub(crate) holds: u32,
     pub(crate) origin: RampOrigin,
 }
 
@@ -72,6 +74,8 @@ pub(crate) struct Drain {
     pub(crate) gain: f64,
     /// The standing queue when it began.
     pub(crate) queue: Duration,
+    /// Drains just before it that lost more than was known of the path.
+    pub(crate) again: u32,
 }
 
 /// A phase of cruising between drains.
@@ -118,7 +122,7 @@ impl State {
     }
 
     fn ramp_from(now: Timestamp, step: usize, origin: RampOrigin) -> State {
-        State::Start(Start::Ramp(Ramp { phase: Phase::begin(now), step, origin }))
+        State::Start(Start::Ramp(Ramp { phase: Phase::begin(now), step, holds: 0, origin }))
     }
 
     /// A ramp from a rate that was had before.
@@ -141,13 +145,6 @@ impl State {
             State::Cruise(Cruise::Level(level)) => Some(&mut level.phase),
             State::Cruise(Cruise::Drain(drain)) => Some(&mut drain.phase),
             State::Start(Start::Train(_)) | State::Compete(_) => None,
-        }
-    }
-
-    /// Waits and measures once more under the same rate.
-    pub(crate) fn restart_phase(&mut self, now: Timestamp) {
-        if let Some(phase) = self.phase_mut() {
-            *phase = Phase::begin(now);
         }
     }
 

@@ -49,10 +49,15 @@ impl Auto {
                 train.steepest.max(Rate::of(bytes, sample.span + self.model.params.train_stamps));
         }
         let steepest = train.steepest;
+        if self.model.losses.lost() >= self.model.params.few_packets as f64 {
+            // What is sent again must not overflow the same queue.
+            self.model.pacing = steepest.unwrap_or(self.model.params.rate_min);
+        }
         let Some(rate) = self.estimate_train(ack, waited, steepest) else { return };
         self.model.capacity = self.memory.start(rate, &self.model.params).max(self.model.params.rate_min);
         self.memory.end_jump_below(rate);
         self.model.proven = self.model.capacity;
+        self.model.losses.begin_turn(ack.now + self.model.latest_rtt);
         self.transition(ack.now, State::ramp(ack.now, 0), Why::TrainMeasured, 1.0);
     }
 

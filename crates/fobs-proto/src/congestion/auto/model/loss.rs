@@ -120,6 +120,11 @@ impl Losses {
         self.exceeds(self.phase, p)
     }
 
+    /// Whether more was lost in this phase than the path's own loss rate explains.
+    pub(crate) fn loses_more(&self, p: &Params) -> bool {
+        self.beyond(self.phase.lost, self.phase.all(), p)
+    }
+
     /// Whether these losses exceed what chance explains.
     pub(crate) fn exceeds(&self, count: Count, p: &Params) -> bool {
         let expected = p.chance_share * self.share(p) * count.all();
@@ -133,10 +138,16 @@ impl Losses {
         lost > expected + p.sigmas * expected.sqrt()
     }
 
+    /// The next turn ends a round trip after `at`: until then losses of a flight before become known.
+    pub(crate) fn begin_turn(&mut self, at: Timestamp) {
+        self.turn = Count::default();
+        self.turn_began = at;
+    }
+
     /// Whether the losses of the last round trip leave nothing to measure; true at most
     /// once a round trip.
     pub(crate) fn collapse(&mut self, now: Timestamp, round_trip: Duration, p: &Params) -> bool {
-        if now - self.turn_began < round_trip {
+        if now.saturating_since(self.turn_began) < round_trip {
             return false;
         }
         let turn = std::mem::take(&mut self.turn);

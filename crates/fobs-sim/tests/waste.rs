@@ -1,0 +1,58 @@
+//! Paths on which a flow could lose much of what it sends and gain nothing by it: policers, queues that drop
+//! early, and queues shorter than the first flight.
+
+use fobs_proto::congestion::CongestionControl;
+use fobs_sim::Scene;
+use fobs_sim::flow::fobs::{FobsConfig, Object};
+use fobs_sim::link::{Discipline, PolicerConfig};
+use fobs_sim::time::{MS, SEC, bytes_in};
+
+const MBIT: u64 = 1_000_000;
+const PACKET: u64 = 1500;
+const SEEDS: std::ops::Range<u64> = 1..4;
+
+/// Mbit/s and waste of a transfer by `auto` that takes 8 s at `rate`.
+fn moved(scene: Scene, rate: u64) -> (f64, f64) {
+    let bytes = bytes_in(8 * SEC, rate);
+    let mut played = scene.fobs(FobsConfig::new(Object::Bytes(bytes), CongestionControl::Auto)).play();
+    let view = played.flow(0);
+    assert!(view.outcome.is_complete(), "{:?}", view.outcome);
+    (played.share(0), view.figures.waste())
+}
+
+#[test]
+fn a_policer_costs_little_beyond_the_start() {
+    for seed in SEEDS {
+        let rate = (5 + 15 * seed) * MBIT;
+        let policer = PolicerConfig { rate: rate * 7 / 10, depth: 15_000, refill: 0 };
+        let scene = Scene::new(rate, 120 * MS).seed(seed).queue(10 * PACKET);
+        let (share, waste) = moved(scene.link(|link| link.policer = Some(policer)), rate / 2);
+        assert!(share >= 0.5 && waste <= 0.08, "seed {seed}: share {share}, waste {waste}");
+    }
+}
+
+#[test]
+fn losses_of_a_queue_that_drops_early_are_not_compensated() {
+    for seed in SEEDS {
+        let rate = (30 + 30 * seed) * MBIT;
+        let queue = bytes_in(10 * MS, rate);
+        let red = Discipline::Red { low: queue / 6, high: queue / 2, probability_max: 0.1 };
+        let scene = Scene::new(rate, 50 * MS).seed(seed).queue(queue).link(|link| link.discipline = red);
+        let (share, waste) = moved(scene, rate);
+        assert!(share >= 0.8 && waste <= 0.06, "seed {seed}: share {share}, waste {waste}");
+    }
+}
+
+#[test]
+fn a_first_flight_that_is_mostly_lost_is_not_repeated_at_once() {
+    for seed in SEEDS {
+        let rate = (10 + 10 * seed) * MBIT;
+        let scene = Scene::new(rate, 66 * MS).seed(seed).queue(4 * PACKET);
+        let mut played =
+            scene.fobs(FobsConfig::new(Object::Bytes(1_000_000), CongestionControl::Auto)).play();
+        let view = played.flow(0);
+        assert!(view.outcome.is_complete(), "{:?}", view.outcome);
+        let (share, waste) = (played.share(0), view.figures.waste());
+        assert!(share >= 0.25 && waste <= 0.13, "seed {seed}: share {share}, waste {waste}");
+    }
+}
