@@ -154,16 +154,7 @@ fn a_basis_may_change_at_any_moment() {
                 }
             };
             let (key, terms) = (NameKey::new([1; 32]), Terms::default());
-            let play = Play {
-                alter: |_| (),
-                key,
-                terms,
-                data_max: 1 << 20,
-                beside: Beside::Nothing,
-                cutting,
-                chunks: usize::MAX,
-                between: &mut between,
-            };
+            let play = Play { key, terms, cutting, ..Play::ordinary(&mut between) };
             let delta = run(&world, play);
             expect_equal(&world);
             // What is open stays what it is where only its name goes.
@@ -184,16 +175,7 @@ fn a_half_built_file_goes_on() {
         let mut between = |_| ();
         run(
             &world,
-            Play {
-                alter: |_| (),
-                key: key.clone(),
-                terms,
-                data_max: 512 << 10,
-                beside: Beside::Nothing,
-                cutting: Cutting::ByContent,
-                chunks,
-                between: &mut between,
-            },
+            Play { key: key.clone(), terms, data_max: 512 << 10, chunks, ..Play::ordinary(&mut between) },
         );
         assert_eq!(fs::read(world.to("f")).expect("it stands"), old, "until all of it is there");
         let delta = ordinary(&world);
@@ -212,16 +194,7 @@ fn a_client_that_may_not_look_gets_no_lists() {
         let world = world_of(&old, &scattered(&old, 5));
         let terms = Terms { sight, overwrite, stamps: Stamps::Senders };
         let (key, mut between) = (NameKey::new([1; 32]), |_| ());
-        let play = Play {
-            alter: |_| (),
-            key,
-            terms,
-            data_max: 1 << 20,
-            beside: Beside::Nothing,
-            cutting: Cutting::ByContent,
-            chunks: usize::MAX,
-            between: &mut between,
-        };
+        let play = Play { key, terms, ..Play::ordinary(&mut between) };
         let delta = run(&world, play);
         assert_eq!((delta.listed, delta.lists, delta.matched), (0, 0, 0), "{sight:?} {overwrite:?}");
     }

@@ -17,19 +17,7 @@ fn world_with(name: &str, new: &[u8], at: &str, old: &[u8]) -> World {
 
 pub(super) fn altered(world: &World, alter: fn(&mut SyncOptions)) -> Delta {
     let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
-    run(
-        world,
-        Play {
-            alter,
-            key,
-            terms,
-            data_max: 1 << 20,
-            beside: Beside::Nothing,
-            cutting: Cutting::ByContent,
-            chunks: usize::MAX,
-            between: &mut between,
-        },
-    )
+    run(world, Play { alter, key, terms, ..Play::ordinary(&mut between) })
 }
 
 #[test]

@@ -13,19 +13,7 @@ fn here(
     between: &mut dyn FnMut(usize),
 ) -> Delta {
     let (key, terms, beside) = (NameKey::new([1; 32]), Terms::default(), Beside::Sources(sources));
-    run(
-        world,
-        Play {
-            alter,
-            key,
-            terms,
-            data_max: 1 << 20,
-            beside,
-            cutting: Cutting::ByContent,
-            chunks: usize::MAX,
-            between,
-        },
-    )
+    run(world, Play { alter, key, terms, beside, ..Play::ordinary(between) })
 }
 
 fn two_files() -> World {

@@ -126,15 +126,13 @@ fn a_half_built_image_goes_on() {
         let world = world_of(&old, &new);
         let (mut between, key) = (|_| (), NameKey::new([1; 32]));
         let play = Play {
-            alter: |_| (),
             key,
             terms: Terms::default(),
             // No multiple of a piece.
             data_max: 3 << 16,
-            beside: Beside::Nothing,
             cutting: Cutting::InPlace,
             chunks,
-            between: &mut between,
+            ..Play::ordinary(&mut between)
         };
         run(&world, play);
         let delta = ordinary(&world);

@@ -7,16 +7,7 @@ use fobs_model::options::sync::{Delete, DeleteWhen, Delta as When};
 fn run_with(world: &World, alter: fn(&mut SyncOptions), earlier: Option<PathBuf>) -> Delta {
     let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
     let beside = earlier.map_or(Beside::Nothing, Beside::Earlier);
-    let play = Play {
-        alter,
-        key,
-        terms,
-        data_max: 1 << 20,
-        beside,
-        cutting: Cutting::ByContent,
-        chunks: usize::MAX,
-        between: &mut between,
-    };
+    let play = Play { alter, key, terms, beside, ..Play::ordinary(&mut between) };
     run(world, play)
 }
 
@@ -206,16 +197,7 @@ fn a_moved_basis_may_change_at_any_moment() {
             let (key, terms) = (NameKey::new([1; 32]), Terms::default());
             let alter: fn(&mut SyncOptions) = |options| options.track_renames = Renames::All;
             let chunks = usize::MAX;
-            let play = Play {
-                alter,
-                key,
-                terms,
-                data_max: 1 << 20,
-                beside: Beside::Nothing,
-                cutting: Cutting::ByContent,
-                chunks,
-                between: &mut between,
-            };
+            let play = Play { alter, key, terms, chunks, ..Play::ordinary(&mut between) };
             let delta = run(&world, play);
             assert!(fs::read(world.to("new")).expect("it came") == data, "{how}, {moment}");
             assert_eq!(delta.failures, Vec::<String>::new(), "{how}, {moment}");
@@ -282,16 +264,7 @@ fn what_an_interrupted_run_left_of_another_version_is_used() {
     let world = World::new();
     put(&world.from("f"), &old, 10);
     let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
-    let play = Play {
-        alter: |_| (),
-        key,
-        terms,
-        data_max: 512 << 10,
-        beside: Beside::Nothing,
-        cutting: Cutting::ByContent,
-        chunks: 4,
-        between: &mut between,
-    };
+    let play = Play { key, terms, data_max: 512 << 10, chunks: 4, ..Play::ordinary(&mut between) };
     run(&world, play);
     assert!(!world.to("f").exists());
     let new = scattered(&old, 3);
@@ -467,16 +440,7 @@ fn a_file_that_changes_while_it_is_renamed_is_never_a_wrong_one() {
             };
             let (key, terms) = (NameKey::new([1; 32]), Terms::default());
             let (alter, chunks): (fn(&mut SyncOptions), usize) = (archives, usize::MAX);
-            let play = Play {
-                alter,
-                key,
-                terms,
-                data_max: 1 << 20,
-                beside: Beside::Nothing,
-                cutting: Cutting::ByContent,
-                chunks,
-                between: &mut between,
-            };
+            let play = Play { alter, key, terms, chunks, ..Play::ordinary(&mut between) };
             let delta = run(&world, play);
             match fs::read(world.to("new")) {
                 Ok(stored) => assert!(stored == data, "{how}, {moment}: {:?}", delta.failures),

@@ -86,16 +86,7 @@ fn a_long_basis_may_change_at_any_moment() {
                 }
             };
             let (key, terms) = (NameKey::new([1; 32]), Terms::default());
-            let play = Play {
-                alter: |_| (),
-                key,
-                terms,
-                data_max: 1 << 20,
-                beside: Beside::Nothing,
-                cutting,
-                chunks: usize::MAX,
-                between: &mut between,
-            };
+            let play = Play { key, terms, cutting, ..Play::ordinary(&mut between) };
             let delta = run(&world, play);
             expect_equal(&world);
             assert_eq!(delta.failures, Vec::<String>::new(), "{how}, {moment}");

@@ -18,6 +18,22 @@ pub(super) struct Play<'p> {
     pub(super) between: &'p mut dyn FnMut(usize),
 }
 
+impl<'p> Play<'p> {
+    /// A sync of files by their content, to its end.
+    pub(super) fn ordinary(between: &'p mut dyn FnMut(usize)) -> Play<'p> {
+        Play {
+            alter: |_| (),
+            key: NameKey::new([1; 32]),
+            terms: Terms::default(),
+            data_max: 1 << 20,
+            beside: Beside::Nothing,
+            cutting: Cutting::ByContent,
+            chunks: usize::MAX,
+            between,
+        }
+    }
+}
+
 /// What an end has beside the two trees.
 pub(super) enum Beside {
     Nothing,
@@ -61,19 +77,7 @@ pub(super) fn play(world: &World, key: NameKey) -> Delta {
 pub(super) fn play_with(world: &World, key: NameKey, cutting: Cutting) -> Delta {
     let mut between = |_| ();
     let terms = Terms::default();
-    run(
-        world,
-        Play {
-            alter: |_| (),
-            key,
-            terms,
-            data_max: 1 << 20,
-            beside: Beside::Nothing,
-            cutting,
-            chunks: usize::MAX,
-            between: &mut between,
-        },
-    )
+    run(world, Play { key, terms, cutting, ..Play::ordinary(&mut between) })
 }
 
 pub(super) fn ordinary(world: &World) -> Delta {

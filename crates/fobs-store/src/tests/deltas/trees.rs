@@ -15,16 +15,7 @@ fn archives(options: &mut SyncOptions) {
 
 fn run_beside(world: &World, alter: fn(&mut SyncOptions), beside: Beside) -> Delta {
     let (key, terms, mut between) = (NameKey::new([1; 32]), Terms::default(), |_| ());
-    let play = Play {
-        alter,
-        key,
-        terms,
-        data_max: 1 << 20,
-        beside,
-        cutting: Cutting::InPlace,
-        chunks: usize::MAX,
-        between: &mut between,
-    };
+    let play = Play { alter, key, terms, beside, cutting: Cutting::InPlace, ..Play::ordinary(&mut between) };
     run(world, play)
 }
 
