@@ -105,7 +105,7 @@ impl Auto {
         let queue = self.model.standing();
         self.transition(
             now,
-            State::Cruise(Cruise::Drain(Drain { phase: Phase::begin(now), gain, queue, again: 0 })),
+            State::Cruise(Cruise::Drain(Drain { phase: Phase::begin(now), gain, queue })),
             why,
             gain,
         );
@@ -124,18 +124,6 @@ impl Auto {
             && !model.loses()
     }
 
-    /// More is lost in this drain than was known of the path: it may still be the news of what was sent
-    /// before, of a queue that drops early by its average length, or of a policer. Only what is lost in the
-    /// last of several is the path's own.
-    fn drain_on(&mut self, now: Timestamp, drain: Drain) {
-        let cost = self.cycle.cost;
-        self.enter_drain(now, Why::Overloaded);
-        self.cycle.cost = cost;
-        if let State::Cruise(Cruise::Drain(next)) = &mut self.state {
-            next.again = drain.again + 1;
-        }
-    }
-
     /// What looked like a queue is the path's delay now; its rate is to be found again.
     pub(super) fn take_longer_path(&mut self, now: Timestamp) {
         self.model.forget_base(now, self.model.min_rtt + self.model.standing());
@@ -146,13 +134,8 @@ impl Auto {
 
     /// A drain is over: what was lost in it is the path's own loss, unless others held the queue.
     pub(super) fn end_drain(&mut self, now: Timestamp, drain: Drain) {
-        let p = &self.model.params;
-        let learns = self.model.level() != QueueLevel::Busy;
-        if learns && drain.again < p.drain_after && self.model.losses.loses_more(p) {
-            return self.drain_on(now, drain);
-        }
         self.model.losses.end_drain();
-        if learns {
+        if self.model.level() != QueueLevel::Busy {
             self.model.losses.learn();
         }
         // A rate that lost what the drain did not lose is not tried again at once.

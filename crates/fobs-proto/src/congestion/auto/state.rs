@@ -74,8 +74,6 @@ pub(crate) struct Drain {
     pub(crate) gain: f64,
     /// The standing queue when it began.
     pub(crate) queue: Duration,
-    /// Drains just before it that lost more than was known of the path.
-    pub(crate) again: u32,
 }
 
 /// A phase of cruising between drains.

@@ -120,11 +120,6 @@ impl Losses {
         self.exceeds(self.phase, p)
     }
 
-    /// Whether more was lost in this phase than the path's own loss rate explains.
-    pub(crate) fn loses_more(&self, p: &Params) -> bool {
-        self.beyond(self.phase.lost, self.phase.all(), p)
-    }
-
     /// Whether these losses exceed what chance explains.
     pub(crate) fn exceeds(&self, count: Count, p: &Params) -> bool {
         let expected = p.chance_share * self.share(p) * count.all();

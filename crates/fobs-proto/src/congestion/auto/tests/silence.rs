@@ -72,7 +72,7 @@ fn silence_ends_in_a_ramp_from_every_state() {
         match super::NEEDS[row].0 {
             Kind::Start => auto.state = State::ramp(now, 1),
             Kind::Cruise => {
-                let drain = Drain { phase: Phase::begin(now), gain: 0.9, queue: Duration::ZERO, again: 0 };
+                let drain = Drain { phase: Phase::begin(now), gain: 0.9, queue: Duration::ZERO };
                 auto.state = State::Cruise(Cruise::Drain(drain));
             }
             Kind::Compete => {
