@@ -57,7 +57,7 @@ pub const TAKEN: &[Row] = &[
     read("checksum-seed", BLAKE3, |_, text| number(text)),
     read(
         "block-size",
-        "content decides where pieces of a file end; their length follows from its size",
+        "content or place decides where pieces of a file end; their length follows from its size",
         |_, text| match size(text)? {
             0..=BLOCK_SIZE_MAX => Ok(()),
             _ => Err(format!("{text:?} is too large: rsync takes 128K at most")),
