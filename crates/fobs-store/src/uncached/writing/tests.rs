@@ -37,10 +37,13 @@ proptest! {
             let room = &mut buffer[shift * 17..][..len];
             room.iter_mut().enumerate().for_each(|(place, byte)| *byte = (place * 31 + number * 7) as u8);
             write(&file, &uncached, room, at as u64);
-            if expected.len() < at + len {
+            // Nothing that is written makes no file longer.
+            if len > 0 && expected.len() < at + len {
                 expected.resize(at + len, 0);
             }
-            expected[at..at + len].copy_from_slice(room);
+            if len > 0 {
+                expected[at..at + len].copy_from_slice(room);
+            }
         }
         let mut found = vec![0; expected.len()];
         file.read_exact_at(&mut found, 0).expect("it is there");
