@@ -7,7 +7,7 @@ Interleaved repetitions of `dd oflag=direct conv=fsync` and of `fobs cp --fsync`
 are not in the page cache. The bound is the smaller of dd's rate and of what this host's cores allow: cores over the CPU seconds that
 both ends use for a GB. --old has a second program be measured in the same turns. --cached instead fills the cache with another file
 of 1 GB, copies twice the free memory, and counts what of that file is still there: at both ends, which are this host. --within has
-all of that in a control group of so much memory (root), whose page cache is its own.
+all of that in a control group of this memory (root), whose page cache is its own.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def free_memory() -> int:
 
 
 class Group:
-    """A control group with so much memory, which this process is in."""
+    """A control group with this memory, which this process is in."""
 
     def __init__(self, gigabytes: float) -> None:
         top, limit = Path("/sys/fs/cgroup"), "memory.max"

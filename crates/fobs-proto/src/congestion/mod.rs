@@ -159,7 +159,7 @@ pub trait Controller: Send + fmt::Debug {
     /// Adds what a later transfer to this peer can use.
     fn remember(&self, _history: &mut PathHistory) {}
 
-    /// So many lanes carry the flow, each with a thread of its own; called before anything is sent.
+    /// The flow has this number of lanes, each with a thread of its own; called before anything is sent.
     fn carried_by(&mut self, _lanes: u32) {}
 
     /// Most datagram bytes in flight; `u64::MAX` for no limit.

@@ -44,7 +44,7 @@ impl CopyStage {
         }
     }
 
-    /// Threads that share it at an end with so many cores, of a copy with so many lanes.
+    /// Threads that share it at an end with `cores`, of a copy with `lanes`.
     fn threads(self, cores: usize, lanes: usize) -> usize {
         let hands = HANDS_MAX.min(cores.saturating_sub(1));
         match self {
@@ -75,7 +75,7 @@ pub struct ThreadCosts {
 }
 
 impl ThreadCosts {
-    /// The most that a stage carries at an end of so many cores, with so many lanes, Gbit/s.
+    /// The most that a stage carries at an end of `cores`, with `lanes`, Gbit/s.
     pub fn ceiling(&self, stage: CopyStage, cores: usize, lanes: usize) -> f64 {
         let cost = match stage {
             CopyStage::Sealing => self.sealing,
@@ -88,7 +88,7 @@ impl ThreadCosts {
         8.0 * stage.threads(cores, lanes) as f64 / cost.max(0.0)
     }
 
-    /// What carries least with so many cores at each end, and how much that is, Gbit/s.
+    /// What carries least with `cores` at each end, and its rate, Gbit/s.
     pub fn limit(&self, cores: usize, lanes: usize) -> (CopyStage, f64) {
         let all = (CopyStage::Cores, self.ceiling(CopyStage::Cores, cores, lanes));
         let stages = CopyStage::THREADS.iter().map(|&stage| (stage, self.ceiling(stage, cores, lanes)));
@@ -101,7 +101,7 @@ impl ThreadCosts {
         ThreadCosts { ends: [sender + receiver, 0.0], ..*self }.limit(cores, lanes)
     }
 
-    /// The fewest lanes, up to `most`, with which so many cores at each end carry most.
+    /// The fewest lanes, up to `most`, with which `cores` at each end carry most.
     pub fn lanes(&self, cores: usize, most: usize) -> usize {
         let rate = |lanes: usize| self.limit(cores, lanes).1;
         (1..=most.max(1)).fold(1, |best, lanes| if rate(lanes) > rate(best) { lanes } else { best })

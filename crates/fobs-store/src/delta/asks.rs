@@ -55,7 +55,7 @@ impl FineAsk {
         (self.average != Average::FINEST).then_some(self.average.log())
     }
 
-    /// Whether so much may be asked at once.
+    /// Whether one question may be about all of it.
     pub(super) fn is_possible(&self) -> bool {
         (1..=ASK_PIECES << self.average.log()).contains(&self.len)
     }

@@ -208,7 +208,7 @@ impl ThreadsSeen {
     }
 }
 
-/// Likewise, of hosts with so many cores.
+/// Likewise, of hosts with `cores`.
 fn limit_of(sender: &SenderSample, receiver: &ReceiverSample, cores: usize) -> Option<ThreadLimit> {
     let for_a_gigabyte = |us: u64, bytes: u64| us as f64 / 1e6 / (bytes as f64 / 1e9);
     if sender.bytes_sent < SEEN_MIN || receiver.bytes < SEEN_MIN {
