@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import mmap
 import os
 import resource
@@ -25,7 +24,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 PORT = 45700
 BLOCK = 4 << 20
@@ -123,22 +121,25 @@ class Place:
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait(30)
 
-    def copy(self, source: Path, *flags: str) -> dict[str, Any]:
-        """The `done` of a copy, with the time from the program's start to its end."""
-        command = [self.fobs, "cp", "--json", "-i", self.work / "client-key", "--known-hosts", self.work / "known", *flags]
+    def cpu_seconds(self) -> float:
+        """What the daemon and the programs that have ended took so far."""
+        fields = Path(f"/proc/{self.daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + ended.ru_utime + ended.ru_stime
+
+    def copy(self, source: Path, *flags: str) -> tuple[float, float]:
+        """Seconds from the program's start to its end, and CPU seconds of both ends."""
+        command = [self.fobs, "cp", "--quiet", "-i", self.work / "client-key", "--known-hosts", self.work / "known", *flags]
         environment = {**os.environ, "XDG_STATE_HOME": str(self.work / "state")}
-        began = time.monotonic()
+        before, began = self.cpu_seconds(), time.monotonic()
         done = subprocess.run(
             [*command, source, f"fobs://127.0.0.1:{self.port}/copy"], check=False, capture_output=True, text=True, env=environment
         )
-        took = time.monotonic() - began
+        took, cpu = time.monotonic() - began, self.cpu_seconds() - before
         if done.returncode != 0:
             raise SystemExit(f"{done.stdout[-2000:]}\n{done.stderr}")
-        last: dict[str, Any] = next(
-            event for event in map(json.loads, reversed(done.stdout.splitlines())) if event["event"] == "done"
-        )
         (self.work / "served" / "copy").unlink()
-        return {**last, "took": took}
+        return took, cpu
 
 
 def dd(source: Path, to: Path) -> tuple[float, float]:
@@ -169,8 +170,7 @@ def race(given: argparse.Namespace, work: Path) -> None:
                 if name == "dd":
                     took, cpu = dd(source, work / "dd")
                 else:
-                    done = places[name].copy(source, "--fsync")
-                    took, cpu = done["took"], done["cpu_seconds"] + done["cpu_seconds_peer"]
+                    took, cpu = places[name].copy(source, "--fsync")
                 rates[name].append(gigabytes / took)
                 costs[name].append(cpu / gigabytes)
                 print(f"  {name}: {gigabytes / took:.2f} GB/s, {cpu / gigabytes:.2f} CPU s/GB", file=sys.stderr)

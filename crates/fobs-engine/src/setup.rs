@@ -1,7 +1,6 @@
 //! How the machines and sockets of a transfer are set up, and its figures at the end.
 
-use std::time::Instant;
-
+use crate::clock::Clock;
 use crate::streams::permitted;
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_diagnose::model::judge;
@@ -163,7 +162,7 @@ pub fn summary(
     complete: &Complete,
     finished: &Finished,
     cipher: Cipher,
-    began: Instant,
+    began: Clock,
     errors: Vec<FileError>,
 ) -> Summary {
     let rtt_s = finished.rtt_ms_min.map_or(0.0, sane) / 1e3;
@@ -174,13 +173,10 @@ pub fn summary(
         seconds => sane(seconds + rtt_s / 2.0),
     };
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
-    let (ours, peers) = match side {
-        Direction::Sender => {
-            ((finished.cpu_seconds, finished.max_rss_bytes), (complete.cpu_seconds, complete.max_rss_bytes))
-        }
-        Direction::Receiver => {
-            ((complete.cpu_seconds, complete.max_rss_bytes), (finished.cpu_seconds, finished.max_rss_bytes))
-        }
+    let ours = began.usage();
+    let peers = match side {
+        Direction::Sender => (complete.cpu_seconds, complete.max_rss_bytes),
+        Direction::Receiver => (finished.cpu_seconds, finished.max_rss_bytes),
     };
     Summary {
         bytes: complete.bytes,
@@ -190,7 +186,7 @@ pub fn summary(
         files: complete.files,
         others: complete.others,
         seconds,
-        seconds_total: began.elapsed().as_secs_f64(),
+        seconds_total: began.seconds(),
         goodput_bps: if seconds > 0.0 { sane(moved as f64 * 8.0 / seconds) } else { 0.0 },
         packets_needed: finished.packets_needed,
         packets_sent: finished.packets_sent,
@@ -210,8 +206,8 @@ pub fn summary(
         streams: finished.streams,
         cipher: cipher.name().to_owned(),
         root: printable(&complete.root, WORD_CHARS_MAX),
-        max_rss_bytes: ours.1,
-        cpu_seconds: ours.0,
+        max_rss_bytes: ours.max_rss_bytes,
+        cpu_seconds: ours.cpu_seconds,
         cpu_seconds_peer: sane(peers.0),
         max_rss_bytes_peer: peers.1,
         lanes: finished

@@ -282,10 +282,10 @@ pub struct Summary {
     pub root: String,
     /// Peak resident memory of this process, bytes.
     pub max_rss_bytes: u64,
-    /// CPU seconds of this process.
+    /// CPU seconds of this process since the transfer began, those of other transfers meanwhile included.
     #[serde(serialize_with = "json::finite")]
     pub cpu_seconds: f64,
-    /// CPU seconds of the other end's process.
+    /// The same of the other end's process, since its session began.
     #[serde(serialize_with = "json::finite")]
     pub cpu_seconds_peer: f64,
     /// Peak resident memory of the other end's process, bytes.

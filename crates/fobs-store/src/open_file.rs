@@ -250,7 +250,7 @@ fn read_file(
     let mut len = 0;
     while len < room.len() {
         let part = &mut room[len..];
-        let wanted = part.len().min(READ_MAX);
+        let wanted = part.len().min(reads.at_most());
         let read = match reads.read(file, part, offset + len as u64)? {
             0 => return Ok((len, Tail::EndsFile)),
             read => read,

@@ -38,6 +38,10 @@ const SAMPLES: u64 = 64;
 /// Most bytes read before they are hashed: less than a CPU's own cache. Measured over a veth pair, a sender
 /// that reads whole chunks first uses 8% more CPU time.
 pub(crate) const READ_MAX: usize = 256 << 10;
+/// The same of what leaves the page cache at once. The kernel reads ahead, and takes out again, by what is
+/// asked for: cold reads (ext4, 2 GB) of 256 KiB made 0.84 GB/s at 0.38 s of CPU for a GB, of 1 MiB 1.3 at
+/// 0.19, of 2 and of 4 MiB 2.2 at 0.07.
+const PASSING_READ_MAX: usize = 2 << 20;
 
 impl Reads {
     /// Of a file of this size; `cache`: the user wants the page cache used.
@@ -56,9 +60,17 @@ impl Reads {
         }
     }
 
-    /// Reads at most [`READ_MAX`] bytes of what is at `at`; nothing at the file's end.
+    /// Most bytes of one read.
+    pub(crate) fn at_most(self) -> usize {
+        match self {
+            Reads::Cached => READ_MAX,
+            Reads::Once | Reads::Dropped => PASSING_READ_MAX,
+        }
+    }
+
+    /// Reads [at most](Self::at_most) one read of what is at `at`; nothing at the file's end.
     pub(crate) fn read(self, file: &OwnedFd, room: &mut [u8], at: u64) -> Result<usize, Errno> {
-        let wanted = room.len().min(READ_MAX);
+        let wanted = room.len().min(self.at_most());
         let part = &mut room[..wanted];
         loop {
             let read = match self {

@@ -7,6 +7,7 @@
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or a timeout |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
 //! | [`confine`] | the walls that the kernel keeps around a session: Landlock, seccomp |
+//! | [`erased`] | secrets whose memory is overwritten |
 //! | [`host_drops`] | packets that this host drops before they reach a socket |
 //! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
 //! | [`named`] | paths that this process's own user names, through no third user's link |
@@ -28,6 +29,7 @@ compile_error!("fobs-sys speaks to the Linux kernel only");
 pub mod allocator;
 pub mod clock;
 pub mod confine;
+pub mod erased;
 pub mod host_drops;
 pub mod interface;
 pub mod named;
@@ -43,6 +45,7 @@ pub mod wait;
 
 pub use allocator::limit_arenas;
 pub use clock::{monotonic_ns, set_timer_slack_ns};
+pub use erased::Erased;
 pub use host_drops::{HostDropMeter, HostDrops, local_addresses};
 pub use interface::Interface;
 pub use page_buffer::PageBuffer;

@@ -1,14 +1,13 @@
 //! Objects of one small chunk, which travel in the messages of the control channel (protocol 2.8): a round
 //! trip instead of three, and no socket. What is filled, verified and stored is the chunk of any transfer.
 
-use fobs_engine::{Reporter, Throttle};
+use fobs_engine::{Clock, Reporter, Throttle};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
 use fobs_model::message::Complete;
 use fobs_model::text::hex;
 use fobs_store::{Closing, FileDone, Sink, SinkEvent, SinkSummary, Source, VerifyError, chunk_room, verify};
-use fobs_sys::confine::{Errand, outside};
 
 /// Most file data of such an object, bytes. In base64 it is 87 kB, three flights of a TCP connection that
 /// begins anew (RFC 6928); more goes faster over UDP.
@@ -105,8 +104,8 @@ pub(crate) fn store(chunk: &[u8], mut sink: Sink, reporter: &Reporter) -> Result
 }
 
 /// The completion signal of such an object.
-pub(crate) fn completion(summary: &SinkSummary) -> Complete {
-    let usage = outside(Errand::Counters, fobs_sys::process_usage);
+pub(crate) fn completion(summary: &SinkSummary, clock: Clock) -> Complete {
+    let usage = clock.usage();
     Complete {
         root: hex(&summary.root),
         files: summary.files,

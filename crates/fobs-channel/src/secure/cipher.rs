@@ -2,6 +2,9 @@
 
 use aws_lc_rs::aead::{AES_128_GCM, Algorithm, CHACHA20_POLY1305};
 
+/// Bytes that sealing adds to a packet (protocol 3.1).
+pub const TAG_LEN: usize = 16;
+
 /// The two AEADs of the data plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cipher {

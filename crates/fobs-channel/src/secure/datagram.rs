@@ -6,16 +6,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::Prk;
 use zeroize::Zeroizing;
 
-pub use super::cipher::{Cipher, Direction};
+pub use super::cipher::{Cipher, Direction, TAG_LEN};
 use super::labels::{Failures, Labels};
+use super::packet_key::{NONCE_LEN, PacketKey};
 use super::replay::REPLAY_WINDOW;
 
-/// Bytes that sealing adds to a packet (protocol 3.1).
-pub const TAG_LEN: usize = 16;
 /// Packets per epoch, as a power of two: 4,194,304, below the 2^23 of RFC 9001 section 6.6 (protocol 3.3).
 pub const EPOCH_BITS: u32 = 22;
 /// A session ends before this packet number (protocol 3.4).
@@ -59,17 +57,7 @@ impl Sealer {
             self.keys = self.ratchet.advance();
         }
         let (secret, tag) = sealed.split_at_mut(body.len());
-        self.keys
-            .key
-            .seal_out_of_place_scatter(
-                self.keys.nonce(packet_number),
-                Aad::from(header),
-                body,
-                secret,
-                &[],
-                tag,
-            )
-            .expect("the tag has its length, and a packet is far shorter than what one AEAD call can seal");
+        self.keys.key.seal(self.keys.nonce(packet_number), header, body, secret, tag);
     }
 }
 
@@ -119,10 +107,8 @@ impl Opener {
             self.epochs.push_back(self.ratchet.advance());
         }
         let keys = &self.epochs[(epoch - oldest) as usize];
-        let (secret, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_LEN)?)?;
-        let opened =
-            keys.key.open_separate_gather(keys.nonce(packet_number), Aad::from(header), secret, tag, body);
-        if opened.is_err() {
+        let (secret, tag) = sealed.split_last_chunk()?;
+        if keys.key.open(keys.nonce(packet_number), header, secret, tag, body).is_none() {
             self.failures.add();
             return None;
         }
@@ -152,22 +138,22 @@ impl Opener {
 /// The keys of one epoch.
 struct EpochKeys {
     epoch: u64,
-    key: LessSafeKey,
-    iv: Zeroizing<[u8; 12]>,
+    key: PacketKey,
+    iv: Zeroizing<[u8; NONCE_LEN]>,
 }
 
 impl EpochKeys {
     /// `iv XOR packet_number`, the number in the low 64 of 96 bits (protocol 3.4).
-    fn nonce(&self, packet_number: u64) -> Nonce {
+    fn nonce(&self, packet_number: u64) -> [u8; NONCE_LEN] {
         // Written as two words, because the cipher reads eight bytes at once and need not wait for single
         // stores.
         let [iv @ .., a, b, c, d] = *self.iv;
         let high = u64::from_be_bytes(iv) ^ (packet_number >> 32);
         let low = u32::from_be_bytes([a, b, c, d]) ^ packet_number as u32;
-        let mut nonce = [0; 12];
+        let mut nonce = [0; NONCE_LEN];
         nonce[..8].copy_from_slice(&high.to_be_bytes());
         nonce[8..].copy_from_slice(&low.to_be_bytes());
-        Nonce::assume_unique_for_key(nonce)
+        nonce
     }
 }
 
@@ -193,18 +179,18 @@ impl Ratchet {
 
     /// The keys of `next_epoch`; advances to the one after.
     fn advance(&mut self) -> EpochKeys {
-        let algorithm = self.labels.cipher.algorithm();
+        let cipher = self.labels.cipher;
         let mut key = Zeroizing::new([0; 32]);
-        let key_bytes = &mut key[..algorithm.key_len()];
+        let key_bytes = &mut key[..cipher.algorithm().key_len()];
         self.labels.fill(&self.traffic, "key", key_bytes);
-        let unbound = UnboundKey::new(algorithm, key_bytes).expect("the key has the algorithm's length");
-        let mut iv = Zeroizing::new([0; 12]);
+        let key = PacketKey::new(cipher, key_bytes);
+        let mut iv = Zeroizing::new([0; NONCE_LEN]);
         self.labels.fill(&self.traffic, "iv", &mut *iv);
 
         let epoch = self.next_epoch;
         self.traffic = self.labels.next(&self.traffic, "next");
         self.next_epoch += 1;
-        EpochKeys { epoch, key: LessSafeKey::new(unbound), iv }
+        EpochKeys { epoch, key, iv }
     }
 }
 

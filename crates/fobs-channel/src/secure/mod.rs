@@ -10,6 +10,7 @@ pub mod datagram;
 pub mod identity;
 pub mod known_hosts;
 mod labels;
+mod packet_key;
 pub mod replay;
 pub mod schedule;
 pub mod stream;

@@ -7,7 +7,6 @@ use fobs_model::error::Result;
 use fobs_model::message::{Complete, Finished};
 use fobs_proto::session::FAREWELL_WAIT;
 use fobs_store::SinkSummary;
-use fobs_sys::confine::{Errand, outside};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
@@ -16,7 +15,7 @@ impl Receiving {
         self.count_drops();
         self.lanes.iter_mut().for_each(LaneQuay::end);
         let (dropped, rejected) = self.dropped_and_rejected();
-        let usage = outside(Errand::Counters, fobs_sys::process_usage);
+        let usage = self.link.clock().usage();
         let (resumed, matched) = (self.reporter.all_resumed(), self.reporter.all_matched());
         let renamed = self.reporter.all_renamed();
         Complete {

@@ -5,7 +5,7 @@ use fobs_model::deltas::Literal;
 use fobs_model::message::{Finished, Standing};
 use fobs_proto::sender::{Sender, SenderStats};
 use fobs_store::Known;
-use fobs_sys::confine::{Errand, outside};
+use fobs_sys::Usage;
 
 /// Progress figures, sent with every heartbeat.
 pub(super) fn standing(
@@ -33,8 +33,8 @@ pub(super) fn finished(
     rejected: u64,
     streams: &StreamFigures,
     literal: Literal,
+    usage: Usage,
 ) -> Finished {
-    let usage = outside(Errand::Counters, fobs_sys::process_usage);
     Finished {
         packets_needed: stats.packets_needed,
         packets_sent: stats.packets_sent + stats.packets_framed,

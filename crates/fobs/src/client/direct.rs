@@ -9,7 +9,7 @@ use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
 use crate::session::summary;
 use fobs_channel::control::ControlChannel;
 use fobs_channel::secure::datagram::{Cipher, Direction};
-use fobs_engine::{Reporter, refused};
+use fobs_engine::{Clock, Reporter, refused};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
@@ -18,7 +18,7 @@ use fobs_model::options::{Location, TransferOptions, Transport};
 use fobs_model::text::printable;
 use fobs_store::{Sink, SourceShape};
 use fobs_sys::confine;
-use fobs_sys::confine::{Domain, Errand, outside};
+use fobs_sys::confine::Domain;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -153,7 +153,8 @@ impl Client<'_> {
         reporter.tell_progress();
         course.reporter = Some(reporter.clone());
         let seconds = asked.elapsed().as_secs_f64();
-        let done = figures(Direction::Receiver, completion(&stored), seconds, course.began, &reporter);
+        let done =
+            figures(Direction::Receiver, completion(&stored, course.began), seconds, course.began, &reporter);
         hang_up(&self.channel.writer, self.ssh);
         Ok((done, SystemTime::now()))
     }
@@ -184,23 +185,11 @@ pub(super) fn object_of(accept: &mut Accept, open_had_room: bool, peer: &str) ->
     }
 }
 
-fn figures(
-    side: Direction,
-    complete: Complete,
-    seconds: f64,
-    began: Instant,
-    reporter: &Reporter,
-) -> Summary {
+fn figures(side: Direction, complete: Complete, seconds: f64, began: Clock, reporter: &Reporter) -> Summary {
     let complete = Complete { seconds, ..complete };
-    let ours = outside(Errand::Counters, fobs_sys::process_usage);
-    let finished = Finished {
-        cpu_seconds: if side == Direction::Sender { ours.cpu_seconds } else { 0.0 },
-        max_rss_bytes: if side == Direction::Sender { ours.max_rss_bytes } else { 0 },
-        ..Finished::default()
-    };
     // No packet was sealed, and no controller asked.
     let cipher = Cipher::best_here();
-    let figures = summary(side, &complete, &finished, cipher, began, reporter.errors());
+    let figures = summary(side, &complete, &Finished::default(), cipher, began, reporter.errors());
     Summary { transport: "control".to_owned(), cipher: String::new(), ..figures }
 }
 

@@ -10,7 +10,7 @@ use crate::session::{receiver_config, sender_config, sending_of, summary};
 use fobs_channel::secure::datagram::Direction;
 use fobs_engine::memory::history::RememberedPath;
 use fobs_engine::memory::lessons::Lessons;
-use fobs_engine::{ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
+use fobs_engine::{Clock, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use fobs_model::options::{Remote, TransferOptions};
 use fobs_store::{Sink, Source, SourceShape, TransferId};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How a path is tried.
 #[derive(Clone, Copy)]
@@ -96,7 +96,7 @@ impl<'a> Ready<'a> {
     /// Sends data for the time that was chosen.
     pub(crate) fn push(self, events: Arc<dyn EventSink>) -> Result<Summary> {
         let Ready { mut client, mut accept, time, .. } = self;
-        let (began, options, cancel) = (Instant::now(), client.options, client.cancel);
+        let (began, options, cancel) = (Clock::start(), client.options, client.cancel);
         let config = sender_config(&sending_of(options), options.packet_size, accept.chunk_limit)?;
         let cc = config.controller.name();
         let (link, _, cipher) = client.link(&mut accept, Direction::Sender, Some(cc))?;
@@ -141,7 +141,7 @@ impl<'a> Ready<'a> {
     /// Receives data for the time that was chosen.
     pub(crate) fn pull(self, events: Arc<dyn EventSink>) -> Result<Summary> {
         let Ready { mut client, mut accept, .. } = self;
-        let (began, options, cancel) = (Instant::now(), client.options, client.cancel);
+        let (began, options, cancel) = (Clock::start(), client.options, client.cancel);
         let (link, _, cipher) = client.link(&mut accept, Direction::Receiver, None)?;
         client.events = events.clone();
         let mut course = Course::new(TransferId::default(), Remedy::None);

@@ -3,13 +3,12 @@
 use super::{Policy, SessionFigures, Told, push_sink, source_of};
 use crate::direct::{Filled, completion, pass, store};
 use fobs_channel::control::ControlChannel;
-use fobs_engine::Reporter;
+use fobs_engine::{Clock, Reporter};
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::OtherEntries;
 use fobs_model::message::{Accept, Message, Open};
-use std::time::Instant;
 
 /// Stores the object of a push.
 pub(super) fn receive(
@@ -25,7 +24,7 @@ pub(super) fn receive(
             "an object comes with a request that none belongs to; only a push of a copy may bring one",
         ));
     }
-    let began = Instant::now();
+    let began = Clock::start();
     pass(&policy.throttle, object.len(), cancel)?;
     let sink = push_sink(
         open,
@@ -39,7 +38,7 @@ pub(super) fn receive(
     let (summary, closing) = store(object, sink, &reporter)?;
     // A client that misses the answer sends all of it again, so nothing need be kept for it.
     closing.acknowledged();
-    channel.writer.send(&Message::Complete(completion(&summary)))?;
+    channel.writer.send(&Message::Complete(completion(&summary, began)))?;
     Ok(SessionFigures {
         direction: TransferDirection::Push,
         files: summary.files,
@@ -47,7 +46,7 @@ pub(super) fn receive(
         resumed_bytes: 0,
         others: summary.others,
         failed: reporter.failed_count(),
-        seconds: began.elapsed().as_secs_f64(),
+        seconds: began.seconds(),
         datagrams_rejected: 0,
     })
 }
@@ -63,7 +62,7 @@ pub(super) fn send(
     if open.sync.is_some() || open.probe.is_some() {
         return Ok(Told::Nothing);
     }
-    let began = Instant::now();
+    let began = Clock::start();
     let source = source_of(policy.base_again()?, open, &policy.permit, policy.size_max, &policy.budget)?;
     let shape = source.shape();
     let Some(mut filled) = Filled::all_of(source, room as usize)? else { return Ok(Told::Nothing) };
@@ -94,7 +93,7 @@ pub(super) fn send(
         resumed_bytes: 0,
         others: OtherEntries::default(),
         failed,
-        seconds: began.elapsed().as_secs_f64(),
+        seconds: began.seconds(),
         datagrams_rejected: 0,
     }))
 }

@@ -82,7 +82,11 @@ impl Sending {
         let rejected = self.link.rejected() + self.lanes.as_ref().map_or(0, |lanes| lanes.rejected());
         let (streams, literal) = (self.stream_figures(), self.gauge.literal());
         let lanes = self.lanes.as_ref().map(|lanes| lanes.account()).unwrap_or_default();
-        Finished { lanes, ..figures::finished(&self.machine, self.stats(), rejected, &streams, literal) }
+        let usage = self.link.clock().usage();
+        Finished {
+            lanes,
+            ..figures::finished(&self.machine, self.stats(), rejected, &streams, literal, usage)
+        }
     }
 
     /// Whether any chunk that is held has something of the object.

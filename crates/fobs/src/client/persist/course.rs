@@ -3,7 +3,7 @@
 use super::super::lane_count::Unchosen;
 use super::super::resume::advise;
 use super::{Attempt, Remedy};
-use fobs_engine::{Counted, Crawls, DeadControl, EndsAt, Endurance, Reporter, Steering};
+use fobs_engine::{Clock, Counted, Crawls, DeadControl, EndsAt, Endurance, Reporter, Steering};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Busy, Error, Result};
 use fobs_model::event::Summary;
@@ -51,7 +51,7 @@ enum Rest {
 pub(in crate::client) struct Course {
     /// The same in all of them, so that a new session takes over from the old one.
     pub(in crate::client) id: TransferId,
-    pub(in crate::client) began: Instant,
+    pub(in crate::client) began: Clock,
     /// What the user changes meanwhile.
     pub(in crate::client) steering: Steering,
     /// What patterns in the sources stand for, once the other host has said it.
@@ -82,7 +82,7 @@ impl Course {
     pub(in crate::client) fn new(id: TransferId, repeatable: Remedy) -> Course {
         Course {
             id,
-            began: Instant::now(),
+            began: Clock::start(),
             steering: Steering::new(),
             expanded: None,
             reporter: None,
