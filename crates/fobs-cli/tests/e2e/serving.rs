@@ -177,3 +177,19 @@ fn the_log_names_files_where_asked_and_is_searched() {
     assert_eq!((&outcome["event"], &outcome["files"]), (&Value::from("done"), &Value::from(2)));
     assert_eq!(found(&["--key", "somebody"]), [""; 0]);
 }
+
+#[test]
+fn a_copy_is_told_the_cpu_time_of_its_own_session() {
+    let case = Case::new("a_copy_is_told_the_cpu_time_of_its_own_session");
+    let daemon = start(&case, &[]);
+    fs::write(daemon.root.join("small"), [7; 100_000]).expect("the served directory");
+    let spent = |name: &str| {
+        let mut copy = daemon.cp(&case);
+        let done = case.run(copy.arg("--json").arg(daemon.url(name)).arg(case.local(name))).expect_success();
+        done.done()["cpu_seconds_peer"].as_f64().expect("a number")
+    };
+    let large = spent("file");
+    // That of the daemon would be larger each time.
+    let small = spent("small");
+    assert!(small < large, "{small} s for 100 kB, after {large} s for 64 MiB");
+}
