@@ -149,7 +149,7 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def content() -> Callable[[int], bytes]:
-    """So many bytes, the same for the same number."""
+    """This number of bytes, the same for the same number."""
 
     def make(length: int) -> bytes:
         import random

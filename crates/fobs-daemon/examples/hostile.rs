@@ -4,8 +4,8 @@
 //!     hostile list SEED [PART-OF-A-NAME]
 //!     hostile record FOBS DIRECTORY
 //!
-//! `play` plays so many cases against `FOBS serve` and `FOBS server`, and prints each finding and the tally
-//! as a line of JSON. `record` records the good sessions that cases are made of, into
+//! `play` plays a given number of cases against `FOBS serve` and `FOBS server`, and prints each finding and
+//! the tally as a line of JSON. `record` records the good sessions that cases are made of, into
 //! `src/hostile/sessions`.
 
 use std::io::{self, Write};

@@ -455,7 +455,7 @@ impl Reporter {
         self.events.event(Event::Measured(Box::new(measured)));
     }
 
-    /// Data takes another way from now on, on so many streams.
+    /// Data takes another way from now on, on this number of streams.
     pub(super) fn route_changed(&self, change: &RouteChange, streams: u32) {
         let change = WayChange::of(change, streams, Timestamp::ZERO);
         self.here(Measured::Way(change), Audience::Both);

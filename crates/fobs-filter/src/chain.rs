@@ -264,7 +264,7 @@ impl Chain {
         self.work.left().get()
     }
 
-    /// Has so many be left.
+    /// Sets how many are left.
     #[cfg(any(test, feature = "testing"))]
     pub fn leave_steps(&self, left: u64) {
         self.work.left().set(left);

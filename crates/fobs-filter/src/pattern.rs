@@ -48,7 +48,7 @@ pub(super) struct Pattern {
 pub(super) enum Fixed<'a> {
     /// This path.
     Path(Cow<'a, [u8]>),
-    /// So many last components are these.
+    /// This number of last components, which are these.
     End(&'a [u8], usize),
     /// None is.
     Never,

@@ -230,7 +230,7 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes of a hash table with room for so many entries: at least four buckets, a power of two, one in eight
+/// Bytes of a hash table with room for `entries`: at least four buckets, a power of two, one in eight
 /// of which is left free, with a byte of control each.
 fn table_bytes<T>(entries: usize) -> usize {
     match entries {

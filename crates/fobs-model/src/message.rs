@@ -227,7 +227,7 @@ pub enum Message {
     SenderSample(Box<SenderSample>),
     /// Receiver: likewise.
     ReceiverSample(Box<ReceiverSample>),
-    /// Server: so many streams over TCP should be open at once; only the client can make them.
+    /// Server: how many streams over TCP should be open at once; only the client can make them.
     WantStreams {
         /// Their number; 0 asks for none.
         count: u32,

@@ -13,7 +13,7 @@ pub const BYTES_MAX: u64 = 1 << 51;
 /// What a FOBS flow sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
-    /// So many data bytes, more than none, cut by the sender's policy.
+    /// This number of data bytes, more than 0, cut by the sender's policy.
     Bytes(u64),
     /// Chunks of these lengths, each 1 to [`CHUNK_LEN_MAX`]; not empty.
     Chunks(Vec<u32>),

@@ -148,7 +148,7 @@ pub enum Deleted {
     Kept(Vec<u8>),
     /// It is still there, and why.
     Failed(FileError),
-    /// So many more are still there: the limit of deletions was reached.
+    /// This number are still there besides: the limit of deletions was reached.
     Limited(u64),
 }
 

@@ -1,4 +1,4 @@
-//! The trees: files of a range of sizes, so many in a directory, with content that does not compress.
+//! The trees: files of a range of sizes, a given number in a directory, with content that does not compress.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -52,7 +52,7 @@ impl Bell {
 /// What the other side asks of this side's door.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DoorMail {
-    /// So many streams should be open at once.
+    /// How many streams should be open at once.
     pub wanted: Option<u32>,
     /// A stream could not be made, because of this.
     pub failed: Option<String>,

@@ -31,7 +31,7 @@ pub struct Left {
 }
 
 impl Outlook {
-    /// So many bytes are moved after this time.
+    /// Notes the bytes that are moved after this time.
     pub fn note(&mut self, elapsed: Duration, bytes: u64) {
         if self.samples.back().is_none_or(|(at, _)| elapsed >= *at + EVERY) {
             self.samples.push_back((elapsed, bytes));
@@ -41,7 +41,7 @@ impl Outlook {
         }
     }
 
-    /// The time that so many more bytes take; none before anything is known.
+    /// The time that `bytes` more take; none before anything is known.
     pub fn left(&self, bytes: u64) -> Option<Left> {
         let rate = |from: usize, to: usize| {
             let ((start, before), (end, after)) = (self.samples.get(from)?, self.samples.get(to)?);

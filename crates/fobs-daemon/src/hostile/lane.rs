@@ -86,7 +86,7 @@ impl Lane {
         plains.iter().map(|plain| self.seal(plain)).collect()
     }
 
-    /// The record of a report: so many data records were taken, and all chunks below this one are complete.
+    /// The record of a report: this number of data records was taken, and all chunks below `complete` are.
     pub(super) fn report(&mut self, delivered: u64, complete: u32) -> Vec<u8> {
         let ack = Ack { chunk_limit: ROOM + complete, verified_below: complete, ..Ack::default() };
         let mut plain = Vec::new();

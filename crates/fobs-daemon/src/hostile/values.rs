@@ -204,7 +204,7 @@ fn lists(old: &Value) -> Vec<Replacement> {
         ("nested", json!([[item]])),
     ];
     if item.is_string() {
-        // A million names would not fit; so many empty ones do.
+        // A million names would not fit; a million empty ones do.
         all.push(("many-empty", json!({ MANY: "" })));
     }
     all.into_iter().map(|(label, value)| (label.to_owned(), Some(value))).collect()

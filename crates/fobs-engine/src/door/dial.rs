@@ -107,7 +107,7 @@ impl Dialer {
         self.shared.state().waker = Some(waker);
     }
 
-    /// So many are to be open at once.
+    /// Sets how many are to be open at once.
     pub(super) fn want(&self, open_at_once: u32) {
         let mut state = self.shared.state();
         if state.wanted != open_at_once.min(STREAMS_MAX) {

@@ -43,9 +43,9 @@ pub trait Door: Send {
     /// second.)
     fn attach(&mut self, waker: Waker);
 
-    /// So many streams are to be open at once, at most [`STREAMS_MAX`]. The door makes what is missing, with
-    /// pauses that grow where it fails; streams that are too many the engine closes. At the receiver nobody
-    /// calls this: it takes what comes.
+    /// Sets how many streams are to be open at once, at most [`STREAMS_MAX`]. The door makes what is missing,
+    /// with pauses that grow where it fails; the engine closes those in excess. A receiver takes what comes
+    /// and does not call this.
     fn want(&mut self, open_at_once: u32);
 
     /// A stream that the door made is closed.

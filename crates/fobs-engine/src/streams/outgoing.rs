@@ -178,7 +178,7 @@ impl Outgoing {
         }
     }
 
-    /// So many connections are to be open at once.
+    /// Sets how many connections are to be open at once.
     pub(crate) fn want(&self, streams: u32) {
         let mut exchange = self.shared.lock();
         if std::mem::replace(&mut exchange.wanted, streams) != streams {

@@ -80,7 +80,7 @@ impl<Role: Default> Pool<Role> {
         failures
     }
 
-    /// So many connections are to be open at once.
+    /// Sets how many connections are to be open at once.
     pub(super) fn want(&mut self, streams: u32) {
         let streams = streams.min(STREAMS_MAX);
         if self.wanted != streams {

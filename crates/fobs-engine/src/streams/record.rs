@@ -93,7 +93,7 @@ impl RecordBuffer {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes were read.
+    /// Counts bytes that were read.
     pub(super) fn filled(&mut self, count: usize) {
         self.end = (self.end + count).min(self.bytes.len());
     }

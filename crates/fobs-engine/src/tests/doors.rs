@@ -17,7 +17,7 @@ use fobs_model::options::TcpTuning;
 /// What becomes of bytes on a stream.
 pub enum Fate {
     Pass,
-    /// So many of them pass, then the connection ends at both sides.
+    /// This number of them pass, then the connection ends at both sides.
     Cut(usize),
     /// They go nowhere, and neither does anything behind them; the connection stays.
     Stall,
@@ -34,7 +34,7 @@ struct DoorState {
     wanted: u32,
     open: BTreeSet<u16>,
     made: u32,
-    /// No more than so many are made in all.
+    /// At most this number are made in all.
     most: u32,
     /// Whether the newest refusal was told.
     refused: bool,
@@ -80,7 +80,7 @@ impl Doors {
         doors
     }
 
-    /// No more than so many streams can be made.
+    /// At most this number of streams can be made.
     pub fn at_most(self, streams: u32) -> Doors {
         self.0.lock().unwrap().most = streams;
         self

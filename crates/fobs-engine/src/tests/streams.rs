@@ -297,7 +297,7 @@ fn halted(world: &World) -> (Session, Doors, Arc<AtomicBool>) {
     halted_over(world, 1)
 }
 
-/// Likewise where so many streams are wanted, and only one can be made.
+/// Likewise where `wanted` streams are asked for, and only one can be made.
 fn halted_over(world: &World, wanted: u32) -> (Session, Doors, Arc<AtomicBool>) {
     let (open, is_halted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (going, halting) = (open.clone(), is_halted.clone());

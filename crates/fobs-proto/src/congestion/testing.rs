@@ -70,7 +70,7 @@ impl Acks {
         self.losses(1)
     }
 
-    /// So many packets sent just now are lost.
+    /// This number of packets sent just now are lost.
     pub(super) fn losses(&self, packets: u64) -> LossEpisode {
         LossEpisode {
             now: self.now,

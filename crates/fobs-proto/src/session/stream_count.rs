@@ -38,7 +38,7 @@ const NEWEST: f64 = 0.5;
 const ROOM: f64 = 0.8;
 /// Time over which what the path carries is measured: at least this, and the round trips of an epoch.
 const CARRIED_SPAN: Duration = Duration::from_millis(400);
-/// Where there is room, streams become so many times as many, by what is missing: at least, and at most.
+/// Where there is room, the number of streams is multiplied by what is missing: least and most factor.
 const ROOM_STEP: (f64, f64) = (2.0, 4.0);
 
 /// Who decides about the number of streams.

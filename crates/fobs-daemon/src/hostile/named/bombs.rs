@@ -23,13 +23,13 @@ pub(super) enum Bomb {
     LongNames(usize),
     /// This many rules that each name a file of rules in every directory.
     DirectoryRules(usize),
-    /// So many rules, over so many names.
+    /// This many rules, over this many names.
     Rules(usize, usize),
     /// Rules whose patterns take long.
     Stars(usize),
     /// This many paths in a pull.
     Paths(usize),
-    /// So many patterns, each of which is looked for in every directory.
+    /// This many patterns, each of which is looked for in every directory.
     Patterns(usize),
 }
 

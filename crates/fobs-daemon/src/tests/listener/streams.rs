@@ -41,7 +41,7 @@ fn is_closed(served: &Served, bytes: &[u8]) -> bool {
     }
 }
 
-/// Waits until so many streams were refused.
+/// Waits until this number of streams was refused.
 fn refused(served: &Served, count: u32) {
     let line = format!("fobs_refused_total{{reason=\"stream\"}} {count}");
     wait_for(|| counted(served, &line).then_some(()));

@@ -226,7 +226,7 @@ impl<W: Write> Player<W> {
         let (header, number) = Header::decode(recorded).expect("a packet of ours");
         let (head, sealed) = recorded.split_at(header.len());
         let mut body = vec![0; sealed.len() - TAG_LEN];
-        // So few packets that the low bits of a number are all of it.
+        // Few packets: the low bits of a number are all of it.
         assert!(opener.open(u64::from(number), head, sealed, &mut body), "packet {number} opens no longer");
         let mut again = [head, sealed].concat();
         sealer.seal(u64::from(number), head, &body, &mut again[head.len()..]);

@@ -43,7 +43,8 @@ impl Deliveries {
         self.sent.push_back(SentFrame { id, at: now, bytes, late: false });
     }
 
-    /// The receiver has taken so many frames of this stream in all: their ids and bytes are handed to `each`.
+    /// Takes the number of frames of this stream that the receiver has taken in all; their ids and bytes are
+    /// handed to `each`.
     pub(super) fn on_report(
         &mut self,
         now: Timestamp,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes that wait in a stream before it takes no further frame: the engine's `TCP_NOTSENT_LOWAT`.
 const UNSENT_MAX: u64 = 128 << 10;
-/// A frame is late after this time, and so many times the smoothed time of delivery.
+/// A frame is late after this time, and this multiple of the smoothed time of delivery.
 const LATE: Nanos = SEC;
 const LATE_TIMES: Nanos = 8;
 /// What a new stream takes beside a round trip.
@@ -151,7 +151,7 @@ impl Streams {
         (open as u32, (wanted.count() - open) as u32)
     }
 
-    /// So many streams are to be open at once; a new one takes a round trip.
+    /// Sets how many streams are to be open at once; a new one takes a round trip.
     pub(super) fn want(&mut self, now: Nanos, count: u32, round_trip: Nanos) {
         let mut there = self.pipes.iter().filter(|pipe| !pipe.retired).count();
         for pipe in self.pipes.iter_mut().rev().filter(|pipe| !pipe.retired) {

@@ -200,7 +200,7 @@ impl Course {
     }
 }
 
-/// Options that allow so many deletions less.
+/// Options that allow fewer deletions, by those that were made.
 fn left_to_delete(options: &TransferOptions, deleted: u64) -> Cow<'_, TransferOptions> {
     let max = options.sync.as_ref().and_then(|sync| sync.delete?.max);
     let (Some(sync), Some(max), 1..) = (&options.sync, max, deleted) else { return Cow::Borrowed(options) };

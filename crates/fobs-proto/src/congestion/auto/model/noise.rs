@@ -90,7 +90,7 @@ impl Noise {
         }
     }
 
-    /// So many deviations.
+    /// This multiple of the deviation.
     pub(crate) fn of(&self, deviations: f64) -> Duration {
         Duration::from_secs_f64(self.deviation * deviations)
     }
