@@ -213,7 +213,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The same, or what the path carried before the step that began this segment.
-    pub(super) fn most_bps(&self) -> f64 {
+    pub(crate) fn most_bps(&self) -> f64 {
         let before = self.before.as_ref().map_or(0.0, |before| self.carried_bps(before));
         self.best_bps().max(before)
     }
