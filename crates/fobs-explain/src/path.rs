@@ -9,6 +9,7 @@ use super::rates::Rates;
 use super::windows::{PACKETS_MEASURED, QUEUED_MIN, drift, follows, measured};
 use fobs_model::sample::SenderSample;
 use fobs_model::units::{ACK_DELAY_MAX, Wait};
+use std::borrow::Borrow;
 
 /// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
 /// in [`QUEUE_SHARE`] of it. On emulated paths the two differ by 0.1 to 0.3 ms without a queue, by 2 ms or
@@ -66,13 +67,21 @@ pub(super) struct PathProfile {
     pub(super) excess: f64,
     /// What it delivered.
     pub(super) rates: Rates,
+    /// What was delivered in all of that time, whatever limited: it carries that much, datagram bits per second.
+    pub(super) delivered_bps: f64,
     /// Median of the intervals' smallest round trips, milliseconds.
     pub(super) base_ms: f64,
 }
 
 impl PathProfile {
-    /// Measures the path by the intervals in which it held the rate down (`charge`, of `all`; they began so).
-    pub(super) fn of(all: &[Interval], charge: &[&Interval], began: Began) -> PathProfile {
+    /// Measures the path by the intervals in which it held the rate down (`charge`, of `all`), which
+    /// began so, after this path.
+    pub(super) fn of(
+        all: &[Interval],
+        charge: &[&Interval],
+        began: Began,
+        before: Option<&PathProfile>,
+    ) -> PathProfile {
         let rates = |intervals: &[&Interval]| {
             let mut rates: Vec<f64> = intervals.iter().map(|i| delivered(i)).collect();
             rates.sort_by(f64::total_cmp);
@@ -107,12 +116,8 @@ impl PathProfile {
                 || capped(&charge, typical_bps));
         let typical = mean_rate(steady);
         let others = others(steady);
-        // After a step the copy has to find its rate again: a lower one until then is no sign of others.
-        let (room, follows) = match began {
-            Began::WorsePath => (0.0, None),
-            _ => (ratio_of(best_of(&whole), typical), others.follows),
-        };
-        let signs = Signs { queued, loss, with_rate, room, follows, ..others };
+        let signs = Signs { queued, loss, with_rate, room: ratio_of(best_of(&whole), typical), ..others };
+        let signs = if began == Began::WorsePath { signs.after(before, typical) } else { signs };
         let lows: Vec<f64> = steady.iter().map(|i| low_rtt(i) as f64 / 1e3).collect();
         let base_ms = median(&lows).unwrap_or(0.0);
         let probabilities = probabilities(&signs);
@@ -126,6 +131,7 @@ impl PathProfile {
             uneven,
             excess,
             rates: Rates::of(typical_bps, typical, best_bps),
+            delivered_bps: 0.0,
             base_ms,
         }
     }
@@ -158,6 +164,15 @@ impl PathProfile {
         let from = place(self.kind);
         probabilities.swap(from, place(PathKind::Changed));
         PathProfile { kind: PathKind::Changed, probabilities, ..self }
+    }
+}
+
+impl Signs {
+    /// After a step for the worse the copy has to find its rate again: an unsteady one until then is no sign of
+    /// others, unlike a queue that moves without its packets. They took what the path carried before.
+    fn after(self, before: Option<&PathProfile>, typical_bps: f64) -> Signs {
+        let room = before.map_or(0.0, |before| ratio_of(before.rates.carried(), typical_bps));
+        Signs { room, follows: None, unsteady: 0.0, ..self }
     }
 }
 
@@ -247,9 +262,11 @@ fn best_of(whole: &[&Interval]) -> f64 {
 }
 
 /// Mean delivery rate, bits per second.
-fn mean_rate(intervals: &[&Interval]) -> f64 {
-    let bytes: f64 = intervals.iter().map(|i| i.sender.bytes_delivered() as f64).sum();
-    ratio_of(bytes * 8e6, intervals.iter().map(|i| i.sender.time_us as f64).sum())
+pub(super) fn mean_rate<I: Borrow<Interval>>(intervals: &[I]) -> f64 {
+    let total = |of: fn(&SenderSample) -> u64| -> f64 {
+        intervals.iter().map(|i| of(&i.borrow().sender) as f64).sum()
+    };
+    ratio_of(total(SenderSample::bytes_delivered) * 8e6, total(|s| s.time_us))
 }
 
 /// Half the distance of the quartiles, as a part of the median.

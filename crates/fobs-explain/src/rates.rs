@@ -22,6 +22,11 @@ impl Rates {
         self.median
     }
 
+    /// The mean of the intervals.
+    pub(super) fn mean(self) -> f64 {
+        self.mean
+    }
+
     /// What the path is said to carry: the median or, where the median interval has too little, the mean.
     pub(super) fn carried(self) -> f64 {
         self.median.max(self.mean)

@@ -1,5 +1,6 @@
 //! Records made by hand, one for each limit, and files that are not traces.
 
+mod figures;
 mod named;
 
 use super::*;

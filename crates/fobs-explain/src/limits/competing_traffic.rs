@@ -1,16 +1,18 @@
 //! Other flows at the path's bottleneck.
 
 use super::facts::{paced, path_evidence};
-use super::{Place, Row};
+use super::{Facts, Place, Row};
 use crate::kind::PathKind;
 use fobs_model::words::{percent, rate};
 
 /// Best rate as a multiple of the mean one from which on it says how many flows share the bottleneck.
 const FLOWS_SHOWN: f64 = 1.5;
 
-/// How many equal flows would leave the mean rate of the best one, by rates over enough packets.
-fn equal_flows(room: f64) -> Option<f64> {
-    (room.is_finite() && room >= FLOWS_SHOWN).then(|| room.round())
+/// How many equal flows would leave what the sentence says of the best rate over enough packets.
+fn equal_flows(facts: &Facts) -> Option<f64> {
+    let path = &facts.path;
+    let flows = path.signs.room * path.rates.mean() * facts.payload() / facts.carried_bps(path);
+    (flows.is_finite() && flows >= FLOWS_SHOWN).then(|| flows.round())
 }
 
 pub(super) const ROW: Row = Row {
@@ -18,7 +20,7 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |facts| {
         let left = rate(facts.carried_bps(&facts.path));
-        let beside = match equal_flows(facts.path.signs.room) {
+        let beside = match equal_flows(facts) {
             Some(flows) => format!(", as one of about {flows:.0} equal flows would have"),
             None => String::new(),
         };
@@ -27,10 +29,16 @@ pub(super) const ROW: Row = Row {
     evidence: |facts, _| {
         let signs = &facts.path.signs;
         let mut found = path_evidence(facts);
+        // After a step of the path the rate is not judged by its steadiness.
+        let varied = match signs.unsteady {
+            unsteady if unsteady > 0.0 => {
+                format!("the delivery rate varied by {} of its median, and ", percent(unsteady))
+            }
+            _ => String::new(),
+        };
         found.push(format!(
-            "while a queue stood the delivery rate varied by {} of its median, and the queue moved by {:.0} ms a \
-             second without this copy's packets, which a queue of its own does not do",
-            percent(signs.unsteady),
+            "while a queue stood {varied}the queue moved by {:.0} ms a second without this copy's packets, which \
+             a queue of its own does not do",
             1e3 * signs.drift
         ));
         if signs.competed > 0.0 {
@@ -43,5 +51,5 @@ pub(super) const ROW: Row = Row {
         "copy when the others are quiet, or see who else uses the path; --priority takes a larger share"
             .to_owned()
     },
-    prediction: |facts, _| Some(facts.best_bps()),
+    prediction: |facts, _| Some(facts.most_bps()),
 };

@@ -8,7 +8,7 @@ use crate::interval::Began;
 use crate::interval::intervals;
 use crate::interval::{Brake, Interval, STOOD_FELT};
 use crate::kind::PathKind;
-use crate::path::PathProfile;
+use crate::path::{PathProfile, mean_rate};
 use crate::rates::Rates;
 use crate::segment::Segment;
 use crate::trace::{End, Trace};
@@ -29,6 +29,9 @@ const SENDER_SHORT: f64 = 0.2;
 const BUSY_ALWAYS: f64 = 0.8;
 /// Share of the time for which the sender waits for it, so that its relief gains a tenth.
 const STARVED: f64 = 0.1;
+
+/// Part of a cap by which a copy may exceed it: bursts at its beginning.
+const CAP_EXCEEDED: f64 = 0.05;
 
 /// Window of a session's channel in OpenSSH, bytes (64 packets of 32 KiB, channels.h): what passes in a round
 /// trip.
@@ -69,8 +72,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) trace: &'a Trace,
     pub(crate) budget: Budget,
     pub(crate) path: PathProfile,
-    /// The path before the step that began this segment.
-    pub(super) before: Option<PathProfile>,
+    /// The path before the step for the worse that began this segment.
+    pub(crate) before: Option<PathProfile>,
     /// Beginning and end by the sender's clock, seconds.
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
@@ -109,9 +112,11 @@ impl<'a> Facts<'a> {
         let shown = settled.as_deref().unwrap_or(own);
         let charge: Vec<&Interval> =
             shown.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
-        let path = PathProfile::of(if worse { shown } else { all }, &charge, segment.began);
-        let worse = worse && path.kind.is_changed_by_a_step();
-        let (path, before) = if worse { (path.changed(), before) } else { (path, None) };
+        let before = before.filter(|_| worse);
+        let path = PathProfile::of(if worse { shown } else { all }, &charge, segment.began, before.as_ref());
+        // Whatever limited meanwhile, the path carried what was delivered.
+        let path = PathProfile { delivered_bps: mean_rate(shown), ..path };
+        let path = if worse && path.kind.is_changed_by_a_step() { path.changed() } else { path };
         let samples = trace.journal.sender();
         let first = samples.get(segment.intervals.start);
         let last = samples.get(segment.intervals.end).or(samples.last());
@@ -176,7 +181,7 @@ impl<'a> Facts<'a> {
     }
 
     /// File bits for each datagram bit, 0 to 1: what a rate on the wire means to the user.
-    pub(super) fn payload(&self) -> f64 {
+    pub(crate) fn payload(&self) -> f64 {
         // Of the whole transfer, as the file bytes are.
         let acked = self.trace.journal.sender().last().map_or(0, |s| s.what.bytes_delivered());
         match &self.trace.end {
@@ -185,9 +190,10 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The rates of a path, file bits per second: unless it changed, not less than the copy had on the whole.
+    /// The rates of a path, file bits per second: not less than was delivered meanwhile, and unless it changed
+    /// not less than the copy had on the whole.
     fn rates(&self, path: &PathProfile) -> Rates {
-        let rates = path.rates.scaled(self.payload());
+        let rates = path.rates.at_least(path.delivered_bps).scaled(self.payload());
         if self.before.is_some() { rates } else { rates.at_least(self.goodput_bps) }
     }
 
@@ -204,6 +210,18 @@ impl<'a> Facts<'a> {
     /// The highest rate that the path carried, file bits per second.
     pub(crate) fn best_bps(&self) -> f64 {
         self.rates(&self.path).best()
+    }
+
+    /// The same, or what the path carried before the step that began this segment.
+    pub(crate) fn most_bps(&self) -> f64 {
+        let before = self.before.as_ref().map_or(0.0, |before| self.carried_bps(before));
+        self.best_bps().max(before)
+    }
+
+    /// A cap between commas; nothing of one that was lowered or taken away since: the copy had more.
+    pub(super) fn cap_in_words(&self, bps: u64) -> String {
+        let is_in_force = bps as f64 * (1.0 + CAP_EXCEEDED) >= self.goodput_bps && bps > 0;
+        if is_in_force { format!(", {},", rate(bps as f64)) } else { String::new() }
     }
 
     /// Whether the record is of a program of another make.

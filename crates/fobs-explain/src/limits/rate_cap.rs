@@ -14,8 +14,8 @@ pub(super) const ROW: Row = Row {
             let had = rate(facts.goodput_bps);
             return format!("the program itself was the limit: it slept by its own choice, and sent {had}");
         }
-        let cap_bps = facts.sender().map_or(0, |s| s.cap_bps);
-        format!("the rate that --rate sets, {}, was the limit", rate(cap_bps as f64))
+        let cap = facts.cap_in_words(facts.sender().map_or(0, |s| s.cap_bps));
+        format!("the rate that --rate sets{cap} was the limit")
     },
     evidence: |facts, sender| {
         if facts.is_of_another() {

@@ -3,14 +3,13 @@
 use super::facts::unknown;
 use super::{Place, Row, Stage};
 use crate::figures::seconds;
-use fobs_model::words::rate;
 
 pub(super) const ROW: Row = Row {
     stages: |_| &[Stage::RemoteLimit],
     place: Place::Ends,
-    phrase: |facts| match facts.sender().map_or(0, |s| s.cap_far_bps) {
-        0 => "the far end's limit on this client's rate was the limit".to_owned(),
-        far => format!("the far end's limit on this client's rate, {}, was the limit", rate(far as f64)),
+    phrase: |facts| {
+        let cap = facts.cap_in_words(facts.sender().map_or(0, |s| s.cap_far_bps));
+        format!("the far end's limit on this client's rate{cap} was the limit")
     },
     evidence: |facts, sender| {
         let throttled = sender.reader.throttled_us.max(facts.receiver().map_or(0, |r| r.writer.throttled_us));

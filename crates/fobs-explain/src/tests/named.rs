@@ -356,3 +356,25 @@ fn no_figure_is_refuted_by_the_copy_itself() {
     assert!(named && !why.sentence.contains("0.00"), "{}", why.sentence);
     assert!(why.predicted_bps.is_none_or(|bps| bps >= why.goodput_bps), "{why:#?}");
 }
+
+/// A path of 90 Mbit/s of which 30 are left after a second, behind a queue.
+fn less_is_left(queue_ms: impl Fn(u64) -> u64) -> Trace {
+    trace_of("auto", move |step, s, _| {
+        s.waits.add_us(Wait::Pacer, WAIT_US);
+        let (packets, queue_us) = if step < 10 { (900, 1_000) } else { (300, 1_000 * queue_ms(step)) };
+        send(s, packets, 0);
+        (s.rtt_us, s.rtt_low_us, s.forward_low_us) = (20_000 + queue_us, 20_000 + queue_us, queue_us);
+    })
+}
+
+#[test]
+fn others_that_come_during_a_copy_are_no_change_of_the_path() {
+    let dips = |step| step == 22;
+    let steady = explain(&less_is_left(|step| if dips(step) { 2 } else { 30 }));
+    assert_eq!(steady.limit, Some(Limit::RouteChange), "{steady:#?}");
+    let moving = |step: u64| [25, 10, 42, 12, 38][step as usize % 5];
+    let others = explain(&less_is_left(|step| if dips(step) { 2 } else { moving(step) }));
+    assert_eq!(others.limit, Some(Limit::CompetingTraffic), "{others:#?}");
+    assert!(others.sentence.contains("as one of about 3 equal flows"), "{}", others.sentence);
+    assert!(others.sentence.contains("it left 30.0 Mbit/s"), "{}", others.sentence);
+}

@@ -14,7 +14,11 @@ impl Auto {
         let held = model.proven.max(model.held.rate());
         let rate = match priority {
             Priority::Greedy => held,
-            Priority::Scavenger | Priority::Fair => model.newest.max(held.scaled(model.params.compete_share)),
+            Priority::Scavenger | Priority::Fair => {
+                // With one other half is fair, and it grows meanwhile.
+                let p = &model.params;
+                model.newest.max(held.scaled((1.0 - p.withheld_max) * p.resume_share))
+            }
         };
         let competition = Competition::new(ack, rate, priority, &model.params);
         self.note(ack.now, CRUISE, competition.name(), reason);

@@ -126,7 +126,7 @@ impl Competition {
                 return Course::PathLonger;
             }
         } else if ack.now >= self.test_at {
-            let low = queue.mul_f64(p.test_margin / p.withheld_max);
+            let low = queue.mul_f64(p.margin / p.withheld_max);
             let low_until = ack.now + low;
             let rate = delivered.scaled(1.0 - p.withheld_max);
             let ours = target.min(queue.mul_f64(p.test_left));

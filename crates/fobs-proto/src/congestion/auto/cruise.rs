@@ -102,7 +102,7 @@ impl Auto {
         // A flow at its least rate has nothing left to yield.
         let sends = model.pacing.as_bytes() as f64 / model.newest.as_bytes().max(1) as f64;
         let yields = if model.pacing > p.rate_min { 1.0 - sends } else { 1.0 };
-        let patience = model.cycle_len().mul_f64(p.patience_cycles).max(p.patience_rounds * model.min_rtt);
+        let patience = model.cycle_len().mul_f64(p.margin).max(p.patience_rounds * model.min_rtt);
         let sample = CrowdSample { queue: model.standing(), target, yields, patience };
         self.detect.crowd.on_ack(ack, &sample, p)
     }
@@ -152,7 +152,7 @@ impl Auto {
     fn yielding(&self) -> Option<LongerSample> {
         let (model, p) = (&self.model, &self.model.params);
         let queue = model.standing();
-        let yields = self.cruise_gain() < 1.0 && queue > p.long_queue * self.longest_own_queue();
+        let yields = self.cruise_gain() < 1.0 && queue > p.queue_step * self.longest_own_queue();
         (yields && !model.loses()).then_some(LongerSample {
             queue,
             arrived: model.newest,

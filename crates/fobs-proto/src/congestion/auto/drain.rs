@@ -80,7 +80,7 @@ impl Auto {
 
     /// Whether what was taken for the base delay had others' queue in it, and may still have.
     pub(super) fn base_fell(&self) -> bool {
-        self.base_fell_by() > self.model.short_queue() / self.model.params.queue_busy
+        self.base_fell_by() > self.model.short_queue() / self.model.params.queue_step
     }
 
     /// Whether a cycle is over.
@@ -92,7 +92,7 @@ impl Auto {
         let p = self.model.params;
         let mut hidden = 0.0;
         if self.base_fell() {
-            hidden = self.base_fell_by().as_secs_f64() * p.deeper;
+            hidden = self.base_fell_by().as_secs_f64() * f64::from(p.queue_step);
         }
         self.cycle.restart(now, self.model.min_rtt);
         self.cycle.cost = self.model.loses().then(|| self.model.losses.phase());
@@ -100,7 +100,7 @@ impl Auto {
         let phase = self.model.phase().total().as_secs_f64();
         // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
         let queue =
-            (self.model.standing().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
+            (self.model.standing().as_secs_f64() + hidden) / self.model.share().max(p.scale_min);
         let gain = 1.0 - (p.noise + queue / phase).min(p.withheld_max);
         let queue = self.model.standing();
         self.transition(

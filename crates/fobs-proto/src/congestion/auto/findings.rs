@@ -46,7 +46,7 @@ pub(crate) enum Overload {
     None,
     /// More than that in the last phase.
     Suspected,
-    /// More than that in `drain_after` phases in a row: a drain shows whose loss it is.
+    /// More than that in `in_a_row` phases in a row: a drain shows whose loss it is.
     Persistent,
 }
 

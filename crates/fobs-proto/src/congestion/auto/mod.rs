@@ -53,10 +53,6 @@ use std::time::Duration;
 /// of a competition have their own names.
 const START: &str = "start";
 const CRUISE: &str = "cruise";
-/// Packets that the window has beyond what the path needs.
-const WINDOW_EXTRA: u64 = 16;
-/// Least window, packets.
-const WINDOW_MIN: u64 = 4;
 
 /// The default controller.
 #[derive(Debug)]
@@ -170,8 +166,10 @@ impl Auto {
         };
         let path = self.model.unqueued_rtt() + self.model.noise_bound();
         let path = self.model.pacing.bytes_in(path) as f64 * gain;
+        // Each end may hold a short queue.
         let ends = self.model.pacing.bytes_in(2 * p.queue_min);
-        self.window = path as u64 + ends + WINDOW_EXTRA * self.model.packet_len;
+        let few = 2 * u64::from(p.queue_packets) * self.model.packet_len;
+        self.window = path as u64 + ends + few;
     }
 
     /// Never faster than this.
@@ -354,7 +352,7 @@ impl Controller for Auto {
     }
 
     fn congestion_window(&self) -> u64 {
-        self.window.max(WINDOW_MIN * self.model.packet_len)
+        self.window.max(self.model.params.few_packets * self.model.packet_len)
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

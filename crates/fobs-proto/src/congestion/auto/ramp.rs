@@ -40,7 +40,7 @@ impl Auto {
         let (model, p) = (&self.model, &self.model.params);
         // What the train leaves in the queue passes, and how noisy the path is is not known yet.
         let first = self.first.is_none() && ramp.step == 0 && ramp.phase.stage == Stage::Waits;
-        let queued = !first && model.standing() > p.long_queue * model.queue_target();
+        let queued = !first && model.standing() > p.queue_step * model.queue_target();
         if progress == Progress::Goes && !queued {
             return Finding::Steady;
         }
@@ -56,7 +56,7 @@ impl Auto {
             Finding::NotTried
         } else if empty && (model.delivers(expected) || self.was_tried(ack.now, ramp) && !model.loses()) {
             Finding::Delivered(arrives)
-        } else if empty && !model.loses() && !(lost && ramp.holds >= p.drain_after) {
+        } else if empty && !model.loses() && !(lost && ramp.holds >= p.in_a_row) {
             Finding::NotTried
         } else {
             Finding::NotDelivered
@@ -82,7 +82,7 @@ impl Auto {
                 }
                 self.model.capacity = arrives;
                 // What the train found may be all noise.
-                let step = if self.train_is_noise(ramp) { 3 } else { ramp.step };
+                let step = if self.train_is_noise(ramp) { self.model.params.ramp_rounds as usize } else { ramp.step };
                 let gain = self.model.params.ramp_gain(step);
                 self.transition(now, State::ramp(now, step + 1), Why::Delivered, gain);
             }
@@ -93,7 +93,7 @@ impl Auto {
                 self.model.capacity = newest;
                 // What others leave of the path at the moment may be less than it carries, but hardly less
                 // than half.
-                let most = newest.scaled(self.model.params.ramp_proven);
+                let most = newest.scaled(self.model.params.ramp_gain);
                 self.model.proven = self.model.proven.min(most).max(newest);
                 self.enter_drain(now, Why::NotDelivered);
             }

@@ -19,7 +19,7 @@ impl Auto {
     pub(super) fn end_silence(&mut self, ack: &AckSample) {
         let Some(former) = self.silenced.take() else { return };
         let model = &mut self.model;
-        model.capacity = former.scaled(model.params.jump_share);
+        model.capacity = former.scaled(1.0 - model.params.withheld_max);
         model.shortfall = Shortfall::None;
         model.losses.begin_phase();
         self.detect.crowd = CrowdDetector::default();

@@ -110,7 +110,7 @@ proptest! {
         let (mut auto, mut scene) = (Auto::with_params(PACKET, Priority::Fair, params), Scene::new());
         for mood in &moods {
             scene.play(&mut auto, mood);
-            prop_assert!(auto.congestion_window() >= WINDOW_MIN * u64::from(PACKET));
+            prop_assert!(auto.congestion_window() >= params.few_packets * u64::from(PACKET));
             prop_assert!(auto.pacing_rate() >= Some(params.rate_min));
         }
     }

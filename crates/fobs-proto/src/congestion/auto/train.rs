@@ -17,7 +17,7 @@ impl Auto {
         if !whole || self.claims.priority == Priority::Scavenger {
             return;
         }
-        let share = self.model.params.jump_share;
+        let share = 1.0 - self.model.params.withheld_max;
         let Some((rate, window)) = self.memory.jump(share, self.claims.ceiling) else { return };
         // Of the train's size or less, as on a short path, it is not worth a wait less.
         if window > self.window {

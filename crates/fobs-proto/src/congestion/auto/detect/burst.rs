@@ -81,7 +81,7 @@ pub(crate) struct BurstDetector {
 
 impl BurstDetector {
     pub(crate) fn finding(&self, p: &Params) -> Bursts {
-        let early = |rose: Timestamp| self.began.is_some_and(|began| rose - began <= p.first_span);
+        let early = |rose: Timestamp| self.began.is_some_and(|began| rose - began <= p.burst_span);
         if self.passed.len() >= p.passed_count {
             Bursts::Expected
         } else if self.rose.is_some_and(early) {
@@ -116,7 +116,7 @@ impl BurstDetector {
                 self.rose = None;
                 self.passed.push_back(ack.now);
             }
-            Some(rose) if ack.now - rose > p.passed_max => self.rose = None,
+            Some(rose) if ack.now - rose > p.burst_span => self.rose = None,
             _ => {}
         }
         let old = |at: &Timestamp| ack.now - *at > p.drain_cycle_min;

@@ -69,7 +69,7 @@ impl CrowdDetector {
 
     fn stays(&mut self, ack: &AckSample, sample: &CrowdSample, p: &Params) -> bool {
         let queue = sample.queue;
-        if queue <= p.long_queue * sample.target || ack.app_limited {
+        if queue <= p.queue_step * sample.target || ack.app_limited {
             self.spell = None;
             return false;
         }
@@ -79,7 +79,7 @@ impl CrowdDetector {
         spell.last = ack.now;
         spell.peak = spell.peak.max(queue);
         ack.now - spell.since >= p.crowd_rounds * ack.latest_rtt
-            && spell.yielded >= p.crowd_yielded * spell.peak.as_secs_f64()
+            && spell.yielded >= p.crowd_margin * spell.peak.as_secs_f64()
     }
 }
 

@@ -46,7 +46,7 @@ impl LongerDetector {
             Some(spell) => Spell { phases: spell.phases + 1, pacing, ..spell },
             None => Spell { queue, phases: 0, pacing },
         };
-        let is_longer = spell.phases >= p.longer_phases;
+        let is_longer = spell.phases >= p.in_a_row;
         self.spell = (!is_longer).then_some(spell);
         is_longer.then_some(Longer)
     }

@@ -24,7 +24,7 @@ impl PolicerDetector {
     pub(crate) fn finding(&self, p: &Params) -> Overload {
         match self.phases {
             0 => Overload::None,
-            n if n >= p.drain_after => Overload::Persistent,
+            n if n >= p.in_a_row => Overload::Persistent,
             _ => Overload::Suspected,
         }
     }

@@ -23,7 +23,7 @@ impl RelapseDetector {
     /// A resumed phase ended in a queue.
     pub(crate) fn on_queue(&mut self, phase: ResumedPhase, p: &Params) -> Option<Relapse> {
         self.count = if phase == ResumedPhase::Measured { self.count + 1 } else { 0 };
-        let relapsed = self.count >= p.relapses;
+        let relapsed = self.count >= p.in_a_row;
         if relapsed {
             self.count = 0;
         }

@@ -121,11 +121,11 @@ impl Model {
         let there = self.base_there.on_rtt(ack.now, ack.one_way, window, p.filled_span);
         self.excess_there = ack.one_way.saturating_sub(there);
         self.latest_rtt = ack.latest_rtt;
-        let idle = self.queue_target() / p.queue_busy;
+        let idle = self.queue_target() / p.queue_step;
         self.noise.on_delay(self.delay());
         // Where noise could hide or feign a queue, few acks are not enough.
         let noise = self.noise_bound();
-        let acks = if noise > idle / 2 { p.queue_acks } else { 1 };
+        let acks = if noise > idle / 2 { p.queue_packets } else { 1 };
         let window = Window { length: window, acks, longest: self.min_rtt };
         self.queue.on_delay(ack.now, self.delay(), window, idle + noise);
         self.losses.on_acked(ack.acked_bytes as f64 / self.packet_len as f64);
@@ -161,7 +161,7 @@ impl Model {
     /// The least window of the delivery rate: as many acks as show a queue must come in it.
     pub(crate) fn noise_window(&self) -> Duration {
         let p = &self.params;
-        self.noise.of(p.noise_deviations * f64::from(p.queue_acks))
+        self.noise.of(p.noise_deviations * f64::from(p.queue_packets))
     }
 
     /// The newest delay in the queue: what is no longer on the way there is a queue of acks, and what is only
@@ -180,7 +180,7 @@ impl Model {
     /// a queue it may be an outage or the last packets.
     pub(crate) fn is_idle(&self, ack: &AckSample) -> bool {
         let queued =
-            ack.latest_rtt.saturating_sub(ack.min_rtt) > self.queue_target() / self.params.queue_busy;
+            ack.latest_rtt.saturating_sub(ack.min_rtt) > self.queue_target() / self.params.queue_step;
         ack.app_limited && !(self.loses() && queued)
     }
 
@@ -208,19 +208,19 @@ impl Model {
     /// The longest queue that is self-induced where the flow has the path for itself.
     pub(crate) fn short_queue(&self) -> Duration {
         let p = &self.params;
-        let packets = self.proven.max(self.pacing).time_for(p.queue_packets * self.packet_len);
+        let packets = self.proven.max(self.pacing).time_for(u64::from(p.queue_packets) * self.packet_len);
         (self.min_rtt / p.queue_share).max(p.queue_min).max(packets)
     }
 
     /// Whether the queue is so short as only flows that yield let it become.
     pub(crate) fn queue_is_gone(&self) -> bool {
-        self.standing() <= self.short_queue().mul_f64(self.params.gone_queue)
+        self.standing() <= self.short_queue().mul_f64(self.params.crowd_margin)
     }
 
     /// The standing queue to keep.
     pub(crate) fn queue_target(&self) -> Duration {
         let p = &self.params;
-        let packets = p.queue_packets * self.packet_len;
+        let packets = u64::from(p.queue_packets) * self.packet_len;
         let longest = self.part().time_for(packets).max(p.queue_packets_max);
         self.scaled_target().max(self.pacing.time_for(packets).min(longest))
     }
@@ -240,7 +240,7 @@ impl Model {
         let long = length
             * p.long_scale
             * (math::powf(window, -p.long_root) - math::powf(p.long_window, -p.long_root));
-        let scale = (p.queue_window / window).sqrt().max(long).clamp(p.queue_scale_min, p.queue_scale_max);
+        let scale = (p.queue_window / window).sqrt().max(long).clamp(p.scale_min, p.queue_scale_max);
         let scaled = (self.min_rtt / p.queue_share).mul_f64(scale);
         // Joined as a root of squares: where the least queue alone is the target, shares do not converge.
         Duration::from_secs_f64(math::hypot(scaled.as_secs_f64(), p.queue_min.as_secs_f64()))
@@ -249,9 +249,9 @@ impl Model {
     /// The standing queue beside its target.
     pub(crate) fn level(&self) -> QueueLevel {
         let (queue, target) = (self.standing(), self.queue_target());
-        if queue > target / self.params.queue_busy {
+        if queue > target / self.params.queue_step {
             QueueLevel::Busy
-        } else if queue < target / self.params.queue_busy.pow(2) {
+        } else if queue < target / self.params.queue_step.pow(2) {
             QueueLevel::Empty
         } else {
             QueueLevel::Short

@@ -70,20 +70,27 @@ params! {
     /// Error of a measured rate: stamps make a train or a window look this much faster or slower. Lower:
     /// noise ends ramps; higher: ramps go on into the queue.
     noise: f64 = 0.05, "share", 0.0..=0.5;
-    /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue; higher:
-    /// queues grow longer.
+    /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue;
+    /// higher: queues grow longer.
     noise_deviations: f64 = 1.5, "deviations", 0.0..=20.0;
-    /// Acks over which a queue must stand where delays are noisy, at most for a round trip. The window of the
-    /// delivery rate spans the noise of as many.
-    queue_acks: u32 = 8, "acks", 1..=1000;
-    /// Standard deviations that chance explains, of lost packets and of a delay above no queue. Lower: chance
-    /// reads as congestion; higher: the queue of others reads as noise.
+    /// Least packets of a queue: on slow paths a few are a delay of their own. Over as many acks it must
+    /// stand where delays are noisy, at most for a round trip, and the window of the delivery rate spans
+    /// their noise.
+    queue_packets: u32 = 8, "packets", 1..=1000;
+    /// Standard deviations that chance explains, of lost packets and of a delay above no queue. Lower:
+    /// chance reads as congestion; higher: the queue of others reads as noise.
     sigmas: f64 = 3.0, "sigmas", 0.0..=100.0;
     /// Packets from which on a slope, a trend or a loss says something. Fewer: chance decides; more: slow
     /// paths are known late.
     few_packets: u64 = 4, "packets", 1..=1000;
-    /// The most of its rate that a flow withholds to see what follows: in a drain, and in the test of a
-    /// competition. Larger: more idle link.
+    /// Phases or resumptions in a row that say the same before it is believed: that losses persist, that a
+    /// queue is self-induced, that the path is longer. 1: chance decides, and bursts leave 70% instead of
+    /// 73; never: eight flows at 200 ms repeat 15% of their packets instead of 6.
+    in_a_row: u32 = 2, "phases", 1..=1000;
+    /// Length of a wait or a test over what it takes by calculation, as a cycle or emptying a queue does.
+    margin: f64 = 1.2, "ratio", 0.1..=10.0;
+    /// The most of its rate that a flow withholds to see what follows: in a drain, in the test of a
+    /// competition, of a remembered rate (careful resume allows half, RFC 9959). Larger: more idle link.
     withheld_max: f64 = 0.5, "share", 0.05..=0.95;
     /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides;
     /// longer: short paths are slow.
@@ -113,12 +120,9 @@ params! {
 
     // A remembered path.
 
-    /// Share of the remembered rate to go on with where half of it arrived as it was sent: others may use the
-    /// path now.
+    /// Share of the remembered rate to go on with where half of it arrived as it was sent: others may use
+    /// the path now.
     recalled_share: f64 = 0.75, "share", 0.0..=1.0;
-    /// Share of the remembered rate of the jump: the most that careful resume allows (RFC 9959). Higher:
-    /// more loss on a changed path.
-    jump_share: f64 = 0.5, "share", 0.05..=1.0;
     /// Largest ratio of the train's estimate and the remembered rate at which memory is preferred: hosts
     /// that send and receive at once distort trains both ways (three traced trains: below 0.8 and 1.35
     /// times the link's rate, docs/experiments/history.md).
@@ -126,17 +130,13 @@ params! {
 
     // Ramp.
 
-    /// Gain of the ramp's first round that found all delivered: small, the estimate may be nearly right.
-    ramp_gain_1: f64 = 1.10, "ratio", 1.0..=4.0;
-    /// Gain of the second round.
-    ramp_gain_2: f64 = 1.25, "ratio", 1.0..=4.0;
-    /// Gain of the third round: a stall may have made the train look many times slower than the path.
-    ramp_gain_3: f64 = 1.5, "ratio", 1.0..=4.0;
-    /// Gain of all further rounds. Higher: larger queues at the end of the ramp.
-    ramp_gain_4: f64 = 2.0, "ratio", 1.0..=4.0;
-    /// Largest ratio of the believed capacity to the delivery rate that ended the ramp: hosts make trains
-    /// look faster.
-    ramp_proven: f64 = 2.0, "ratio", 1.0..=20.0;
+    /// Gain of a round of the ramp, once `ramp_rounds` found all delivered; and the largest ratio of the
+    /// believed capacity to the delivery rate that ended it. Higher: larger queues at the end of the ramp.
+    ramp_gain: f64 = 2.0, "ratio", 1.0..=20.0;
+    /// Rounds before that: of half that growth, a quarter and so on, the least first, because a stall may
+    /// have made the train look many times slower than the path. The first adds twice the error of a rate
+    /// only: the estimate may be nearly right.
+    ramp_rounds: u32 = 3, "rounds", 1..=20;
 
     // The target of the standing queue.
 
@@ -149,8 +149,10 @@ params! {
     /// Window at which the target is one `queue_share`; it scales with the inverse root (Swift 2020 section
     /// 3.2), so shares converge.
     queue_window: f64 = 500.0, "packets", 1.0..=100_000.0;
-    /// Least factor of the target, which is that of 1 Gbit/s and 200 ms. Higher: large flows queue more.
-    queue_scale_min: f64 = 0.25, "ratio", 0.01..=1.0;
+    /// Least factor by which a flow's part of the path changes what it does: its target, which is then that
+    /// of 1 Gbit/s and 200 ms, and its part of what a drain takes from a queue. Higher: large flows queue
+    /// more.
+    scale_min: f64 = 0.25, "ratio", 0.01..=1.0;
     /// Largest factor of the target: a quarter of the path.
     queue_scale_max: f64 = 5.0, "ratio", 1.0..=100.0;
     /// Round trip from which the fifth-root term counts in full. Measured, eight flows at 1 Gbit/s and 200
@@ -163,14 +165,15 @@ params! {
     long_scale: f64 = 12.0, "ratio", 0.0..=100.0;
     /// Window at which that term is zero.
     long_window: f64 = 20_000.0, "packets", 1.0..=10_000_000.0;
-    /// Least target in packets: on slow paths a few packets are a delay of their own.
-    queue_packets: u64 = 8, "packets", 1..=1024;
     /// Longest target that `queue_packets` makes at a trickle. Longer: CUBIC's queue looks like our own at
     /// 0.1 Mbit/s.
     queue_packets_max: Duration = ms(100), "ms", 1..=10_000;
-    /// A queue above the target divided by this: the bottleneck never idled. Below that divided by it again
-    /// there is room; and a base delay that fell by more than a short queue divided by this held others'.
-    queue_busy: u32 = 2, "1/target", 1..=100;
+    /// Factor between the levels of a queue: above its target times this it is long, which ends a round of
+    /// the ramp; above the target over this the bottleneck never idles, and below that over this again
+    /// there is room. A base delay that fell by more than a short queue over this held others', and a drain
+    /// for it is this many times as deep (eight flows at 100 Mbit/s and 200 ms: Jain index 0.88 with 1,
+    /// 0.95 with 2).
+    queue_step: u32 = 2, "ratio", 1..=100;
     /// Least share of what the path gave before that targets are made for, and that capacity never falls
     /// below behind a queue. Lower: a flow pushed down to a trickle cannot come back.
     floor_share: f64 = 0.06, "share", 0.0..=0.5;
@@ -199,28 +202,14 @@ params! {
     /// Phases from drain to drain, if that is longer. Flows that share the path drain in step because all
     /// count alike.
     drain_cycle_phases: u32 = 6, "phases", 1..=100;
-    /// Least share of the path that a drain reckons with when it empties the queue of all.
-    drain_share_min: f64 = 0.25, "share", 0.01..=1.0;
-    /// Queue drained then, as a multiple of that fall. Eight flows at 100 Mbit/s and 200 ms: Jain index
-    /// 0.88 with 1, 0.95 with 2.
-    deeper: f64 = 2.0, "ratio", 0.0..=10.0;
-    /// Phases in a row with unexplained loss that call for a drain, to learn whose loss it is.
-    drain_after: u32 = 2, "phases", 1..=100;
     /// Delivery behind a standing queue below this share of what it was: another flow has joined.
     joined_share: f64 = 0.85, "share", 0.1..=1.0;
-    /// Phases since the last drain before such a join counts. Fewer: one drain per join and flow is not
-    /// enough for the newcomer.
-    joined_phases: u32 = 4, "phases", 1..=100;
 
     // Resumption of what was yielded.
 
     /// Share of the best recent delivery to resume at. With bursts that take the link half of the time 77%
     /// of the rest is used, 32% without.
     resume_share: f64 = 0.9, "share", 0.0..=1.0;
-    /// Consecutive resumptions that end in self-induced queueing before the remembered rate is discarded.
-    /// 1: bursts leave 70% instead of 73; never: eight flows at 200 ms repeat 15% of their packets instead
-    /// of 6.
-    relapses: u32 = 2, "phases", 1..=100;
     /// Time for which the base delay and the capacity to compete with are remembered, at least: longer than
     /// CUBIC's 15 s from loss to loss, in which its queue only grows.
     filled_span: Duration = ms(30_000), "ms", 100..=600_000;
@@ -229,9 +218,11 @@ params! {
 
     /// Factor on the expected loss, which is a measurement itself. Lower: chance reads as congestion.
     chance_share: f64 = 1.25, "ratio", 1.0..=10.0;
-    /// Most loss that counts as the path's own: paths with 5% exist. Higher: congestion loss is compensated.
+    /// Most loss that counts as the path's own: paths with 5% exist. Higher: congestion loss is
+    /// compensated.
     loss_share_max: f64 = 0.10, "share", 0.0..=0.5;
-    /// Share of a round trip's packets lost that needs no statistics: no usable path loses a third at random.
+    /// Share of a round trip's packets lost that needs no statistics: no usable path loses a third at
+    /// random.
     collapse_share: f64 = 1.0 / 3.0, "share", 0.01..=1.0;
     /// Delivery below this share of the sending rate that confirms a collapse: the path has changed.
     collapse_delivered: f64 = 0.7, "share", 0.0..=1.0;
@@ -248,54 +239,40 @@ params! {
     /// Steep queues that passed within a drain cycle's least time and are bursts. Flows that join every 2 s
     /// make two (8 flows, 6 seeds).
     passed_count: usize = 3, "queues", 1..=100;
-    /// A queue that stands for longer does not pass.
-    passed_max: Duration = ms(1000), "ms", 1..=600_000;
-    /// Time after the ramp in which one steep queue is enough. 128 MB at 1 Gbit/s waste 7.7% instead of
-    /// 11.2 (docs/experiments/cross-traffic.md).
-    first_span: Duration = ms(1000), "ms", 0..=600_000;
+    /// A queue that stands for longer does not pass; and for as long after the ramp one steep queue is
+    /// enough: 128 MB at 1 Gbit/s waste 7.7% instead of 11.2 (docs/experiments/cross-traffic.md).
+    burst_span: Duration = ms(1000), "ms", 0..=600_000;
 
     // Crowd: a queue that others hold.
 
     /// Share of the target from which a queue may be others'. Beside CUBIC that came first: 0.75 leaves 5
     /// to 7% of the link, 0.65 36 to 42%; from 0.55 down eight `auto` flows take each other for CUBIC.
     crowd_target: f64 = 0.65, "share", 0.1..=10.0;
-    /// Targets above which a queue is long, twice what the control law would leave: it ends a ramp's phase
-    /// at once, and where it stays others may hold it.
-    long_queue: u32 = 2, "targets", 1..=100;
-    /// Round trips for which it must stay so, and until a competition tests whose it is.
+    /// Round trips for which it must stay so, and until a competition tests whose it is; phases since the
+    /// last drain from which on a loss of share is another flow's. Fewer: one drain is not enough for a
+    /// newcomer.
     crowd_rounds: u32 = 4, "RTT", 1..=1000;
-    /// Multiple of its peak that was yielded meanwhile: a self-induced queue is gone after one.
-    crowd_yielded: f64 = 1.5, "ratio", 0.1..=100.0;
-    /// Largest queue, in short queues, that counts as drained. Flows that fill queues never let it drain.
-    gone_queue: f64 = 1.5, "queues", 0.1..=10.0;
-    /// Drain cycles in which it was not gone: all `auto` flows drain once in each.
-    patience_cycles: f64 = 1.2, "cycles", 0.0..=100.0;
+    /// What others' queue must exceed a self-induced one by: the multiple of its peak that was yielded, of
+    /// which one empties that, and of a short queue that counts as gone, which flows that fill queues never
+    /// let come.
+    crowd_margin: f64 = 1.5, "ratio", 0.1..=100.0;
     /// Least round trips of that: the queue of one flow that joins is gone by then. Eight at 200 ms: Jain
     /// index 0.90 instead of 0.87.
     patience_rounds: u32 = 20, "RTT", 0..=1000;
 
     // Competition.
 
-    /// Share of the held capacity to begin with: with one other half is fair, and it grows meanwhile.
-    compete_share: f64 = 0.45, "share", 0.01..=1.0;
     /// Time from test to test whether the queue is self-induced: a test costs one round trip at half the
     /// rate, 2% at 26 ms.
     test_every: Duration = ms(3000), "ms", 1..=600_000;
     /// Least round trips of that.
     test_rounds: u32 = 30, "RTT", 1..=10_000;
-    /// Length of a test over what empties a self-induced queue.
-    test_margin: f64 = 1.2, "ratio", 0.1..=10.0;
     /// Share of the queue left after a test below which it was self-induced; 0.4 is left with half of the
     /// link in our hands.
     test_left: f64 = 0.3, "share", 0.0..=1.0;
     /// How far the delay may move over phases that yield to it, and still be the path's: stamps and bursts
     /// move it by less, CUBIC's queue by more but for its plateau.
     longer_still: f64 = 0.01, "share", 0.0..=1.0;
-    /// Phases in a row after the first.
-    longer_phases: u32 = 2, "phases", 1..=1000;
-    /// Gain of the probing round trip of `persist`, of which the next takes half back; BBR's is 1.25. More:
-    /// two such flows lose a fifth of their packets on one BDP.
-    persist_up: f64 = 1.1, "ratio", 1.0..=2.0;
     /// Window of `persist` in bandwidth-delay products.
     persist_window: f64 = 1.25, "BDP", 1.0..=10.0;
 }
@@ -303,11 +280,21 @@ params! {
 impl Params {
     /// Gain of the ramp's `step`th round (0 for the first) that found the path willing.
     pub(crate) fn ramp_gain(&self, step: usize) -> f64 {
-        [self.ramp_gain_1, self.ramp_gain_2, self.ramp_gain_3, self.ramp_gain_4][step.min(3)]
+        if step == 0 {
+            return self.probe_gain();
+        }
+        let before = self.ramp_rounds.saturating_sub(u32::try_from(step).unwrap_or(u32::MAX));
+        1.0 + (self.ramp_gain - 1.0) / f64::from(2u32.saturating_pow(before))
+    }
+
+    /// Gain of a probe that may find nothing: it exceeds the error of the rate, and that of what it finds.
+    fn probe_gain(&self) -> f64 {
+        1.0 + 2.0 * self.noise
     }
 
     /// Gains of a cycle of `persist`.
     pub(crate) fn persist_cycle(&self) -> [f64; PERSIST_CYCLE] {
-        [self.persist_up, 1.0 - (self.persist_up - 1.0) / 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        let up = self.probe_gain();
+        [up, 1.0 - (up - 1.0) / 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     }
 }
