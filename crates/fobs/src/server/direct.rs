@@ -73,6 +73,7 @@ pub(super) fn send(
         udp_addresses: Vec::new(),
         tcp_addresses: Vec::new(),
         lanes: None,
+        late_lanes: None,
         secret: None,
         key_schedule: 1,
         cipher: String::new(),
