@@ -185,8 +185,8 @@ class Place:
         sent, needed, sockets = (last[name] for name in ("packets_sent", "packets_needed", "socket_drops"))
         note = f"{sent} packets sent, {needed} needed; queues dropped {dropped}, the receiver's sockets {sockets}"
         if passed is not None:
-            again, after = (sent - needed) * last["packet_size"], counters[1][way]["bytes_out"] - passed
-            note += f"; {again / 1e6:.2f} MB were sent again, and {after / 1e6:.1f} MB came by the second path after its return"
+            after = counters[1][way]["bytes_out"] - passed
+            note += f"; {after / 1e6:.1f} MB came by the second path after its return"
         for file in (there, back):
             file.unlink(missing_ok=True)
         return last["goodput_bps"] / 1e6, doubts, [note, *last.get("lanes", [])]
