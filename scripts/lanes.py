@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """One file over two emulated paths, and over each of them alone: the table of docs/laboratory.md ("Lanes").
 
-Usage: scripts/lanes.py FOBS FOBS-LAB [--seconds N] [--reps N] [--pull] [--rows N,...]
+Usage: scripts/lanes.py FOBS FOBS-LAB [--seconds N] [--reps N] [--pull] [--rows N,...] [--cut SECONDS,...]
 
 One emulator holds both paths between a host in the west and one in the east, where a daemon serves. Each repetition copies
 over the first path, the second, and both; with --rate of the last row over one path and over both. A file is as long as
-what the paths carry in N seconds. Runs that the emulator does not vouch for are marked and left out of the medians. Needs root.
+what the paths carry in N seconds. Runs that the emulator does not vouch for are marked and left out of the medians. With --cut
+copies go over both paths, of which the second passes nothing for so many seconds from a quarter of the copy on. Needs root.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ ROWS = [
     Row((PathSpec(60, 20), PathSpec(100, 100, "0.1%"))),
     Row((PathSpec(100, 20), PathSpec(100, 20))),
     Row((PathSpec(100, 20), PathSpec(100, 20)), 60),
+    # One that is hardly worth having must not hold the other up.
+    Row((PathSpec(60, 20), PathSpec(2, 800))),
 ]
 PORT = 45600
 # A copy that takes longer than this many times what the paths need has failed.
@@ -128,7 +131,19 @@ class Place:
         self.link.stdin.close()
         self.link.wait(30)
 
-    def copy(self, over: list[int], seconds: float, pull: bool) -> tuple[float, list[str], list[str]]:
+    def cut_and_mend(self, way: str, start: float, seconds: float) -> int:
+        """Cuts the second path from `start` seconds on; the bytes that have passed by it when it is whole again."""
+        path, spec = self.paths[1], self.row.paths[1]
+        for wait, loss in [(start, "100%"), (seconds, spec.loss)]:
+            time.sleep(wait)
+            answer = ask(path["control"], {"set": {"forward": {"loss": loss}, "backward": {"loss": loss}}})
+            assert answer == {"set": True}, answer
+        passed: int = ask(path["control"], {"get": "counters"})[way]["bytes_out"]
+        return passed
+
+    def copy(
+        self, over: list[int], seconds: float, pull: bool, cut: float | None = None
+    ) -> tuple[float, list[str], list[str]]:
         """Mbit/s of a copy over these paths; what the emulator has against it, and what is said of the lanes."""
         mbit = min(sum(self.row.paths[path].mbit for path in over), self.row.rate or float("inf"))
         source, back = self.work / "file", self.work / "back"
@@ -151,18 +166,27 @@ class Place:
         if self.row.rate:
             command += ["--rate", f"{self.row.rate}Mbit"]
         environment = {**os.environ, "XDG_STATE_HOME": tempfile.mkdtemp(dir=self.work)}
-        done = subprocess.run(
-            [*command, *ends], check=False, capture_output=True, text=True, env=environment, timeout=seconds * PATIENCE
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"{done.stdout[-2000:]}\n{done.stderr}")
-        last = next(event for event in map(json.loads, reversed(done.stdout.splitlines())) if event["event"] == "done")
+        way, passed = "backward" if pull else "forward", None
+        pipe = subprocess.PIPE
+        with subprocess.Popen([*command, *ends], stdout=pipe, stderr=pipe, text=True, env=environment) as running:
+            try:
+                if cut is not None:
+                    passed = self.cut_and_mend(way, seconds / 4, cut)
+                out, err = running.communicate(timeout=(seconds + (cut or 0)) * PATIENCE)
+            except BaseException:
+                running.kill()
+                raise
+        if running.returncode != 0:
+            raise SystemExit(f"{out[-2000:]}\n{err}")
+        last = next(event for event in map(json.loads, reversed(out.splitlines())) if event["event"] == "done")
         counters = [ask(path["control"], {"get": "counters"}) for path in self.paths]
         doubts = [why for path in counters for why in path["invalid_because"]]
-        way = "backward" if pull else "forward"
         dropped = [path[way]["queue_drops"] for path in counters]
         sent, needed, sockets = (last[name] for name in ("packets_sent", "packets_needed", "socket_drops"))
         note = f"{sent} packets sent, {needed} needed; queues dropped {dropped}, the receiver's sockets {sockets}"
+        if passed is not None:
+            after = counters[1][way]["bytes_out"] - passed
+            note += f"; {after / 1e6:.1f} MB came by the second path after its return"
         for file in (there, back):
             file.unlink(missing_ok=True)
         return last["goodput_bps"] / 1e6, doubts, [note, *last.get("lanes", [])]
@@ -199,6 +223,22 @@ def measure(row: Row, given: argparse.Namespace) -> None:
     )
 
 
+def measure_cuts(row: Row, cuts: list[float], given: argparse.Namespace) -> None:
+    """Copies over both paths, of which the second is cut."""
+    parent = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="fobs-lanes-", dir=parent) as work:
+        place = Place(given.fobs.resolve(), given.lab.resolve(), row, Path(work))
+        try:
+            for cut in cuts:
+                # So long that the path is back for a quarter of the copy.
+                rate, doubts, lanes = place.copy([0, 1], max(given.seconds, 2 * cut), given.pull, cut)
+                print(f"cut for {cut:g} s: {rate:.1f} Mbit/s {'; '.join(doubts)}", flush=True)
+                for sentence in lanes:
+                    print(f"  {sentence}", flush=True)
+        finally:
+            place.close()
+
+
 def main() -> None:
     assert __doc__
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -208,10 +248,15 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--pull", action="store_true", help="copy from the daemon instead of to it")
     parser.add_argument("--rows", default=",".join(str(row) for row in range(1, len(ROWS) + 1)))
+    parser.add_argument("--cut", help="seconds for which the second path passes nothing, one copy for each")
     given = parser.parse_args()
     if os.geteuid() != 0:
         print("skipped: two emulated paths need root", file=sys.stderr)
         raise SystemExit(77)
+    if given.cut:
+        for number in given.rows.split(","):
+            measure_cuts(ROWS[int(number) - 1], [float(cut) for cut in given.cut.split(",")], given)
+        return
     print("| paths | each alone, Mbit/s | both | of the sum | of the links' rate | valid runs |\n|---|---|---|---|---|---|")
     for number in given.rows.split(","):
         measure(ROWS[int(number) - 1], given)

@@ -4,8 +4,8 @@ use fobs_channel::control::ControlWriter;
 use fobs_model::error::{Busy, Error, ErrorKind, Result, SyncEnd};
 use fobs_model::message::Message;
 use fobs_model::text::printable;
-use fobs_proto::ChunkId;
 use fobs_proto::session::{Side, Silence};
+use fobs_proto::{ChunkId, Timestamp};
 use std::time::Duration;
 
 /// How much of a peer's reason for ending a session is shown, characters.
@@ -23,19 +23,28 @@ pub(super) struct PeerName {
     pub(super) ports: String,
     /// Which side of the session this one is.
     pub(super) side: Side,
-    /// Why this host sends no datagrams, where there may be streams.
+    /// Why this host sends no datagrams, where that is not the end.
     pub(super) udp_error: Option<String>,
     /// What became of streams.
     pub(super) streams: StreamsTried,
 }
 
-/// Whether there could be streams beside UDP.
+/// Whether anything could carry data beside the datagrams of this socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StreamsTried {
     /// The peer does not know them, or the user wants UDP alone.
     No,
-    /// There could be; why the newest one failed, if one has.
+    /// There could be streams; why the newest one failed, if one has.
     Yes(Option<String>),
+    /// There are other lanes, and no streams.
+    Lanes,
+}
+
+impl StreamsTried {
+    /// Of a session without streams, which may have further lanes.
+    pub(super) fn without<L>(lanes: Option<&L>) -> StreamsTried {
+        lanes.map_or(StreamsTried::No, |_| StreamsTried::Lanes)
+    }
 }
 
 impl PeerName {
@@ -43,7 +52,9 @@ impl PeerName {
     pub(super) fn check(&self, silence: Silence) -> Result<()> {
         match (silence, &self.streams) {
             (Silence::Short, _) => Ok(()),
-            (Silence::Blocked(waited), StreamsTried::No) => Err(self.udp_blocked(waited)),
+            (Silence::Blocked(waited), StreamsTried::No | StreamsTried::Lanes) => {
+                Err(self.udp_blocked(waited))
+            }
             (Silence::Blocked(waited), StreamsTried::Yes(why)) => {
                 if waited >= self.streamless_max() {
                     return Err(self.all_blocked(waited, why.as_deref()));
@@ -107,10 +118,11 @@ impl PeerName {
 
     fn no_answer(&self, waited: Duration) -> Error {
         let (peer, seconds) = (&self.name, waited.as_secs());
+        let why = self.udp_error.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         Error::new(
             ErrorKind::Timeout,
             format!(
-                "no answer from {peer} over UDP for {seconds} s, so the path is down: check the network, then run the same command again (--timeout says how long to wait)"
+                "no answer from {peer} over UDP for {seconds} s{why}, so the path is down: check the network, then run the same command again (--timeout says how long to wait)"
             ),
         )
     }
@@ -125,16 +137,19 @@ impl PeerName {
         )
     }
 
-    /// The socket takes no datagrams for the peer: the end, unless streams may carry the data. Then it is one
-    /// more way in which UDP is blocked, as by a local firewall.
-    pub(super) fn refused_datagrams(&mut self, error: &std::io::Error) -> Result<()> {
-        match &mut self.streams {
-            StreamsTried::No => Err(self.cannot_send(error)),
-            StreamsTried::Yes(_) => {
-                self.udp_error.get_or_insert_with(|| error.to_string());
-                Ok(())
-            }
+    /// The socket takes no datagrams for the peer: the end, unless something else may carry the data. Then it is
+    /// one more way in which UDP is blocked, as by a local firewall. Where the peer was `heard`, what it was
+    /// reached by may come back, as an address that its interface has lost: the silence decides.
+    pub(super) fn refused_datagrams(
+        &mut self,
+        error: &std::io::Error,
+        heard: Option<Timestamp>,
+    ) -> Result<()> {
+        if self.streams == StreamsTried::No && heard.is_none() {
+            return Err(self.cannot_send(error));
         }
+        self.udp_error.get_or_insert_with(|| error.to_string());
+        Ok(())
     }
 
     fn cannot_send(&self, error: &std::io::Error) -> Error {

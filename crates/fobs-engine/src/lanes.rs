@@ -1,9 +1,12 @@
 //! Lanes of a session beside the first (protocol 13): what a job has of them, and how their chunks are
 //! numbered.
 
+mod late;
 mod mix;
 mod number;
 
+pub use late::{LaneConfig, LateLanes};
+pub(crate) use late::{LateCourse, at_port, name_of, out_of_turn};
 pub(crate) use mix::{LaneAccount, LaneMix};
 pub(crate) use number::{LaneNumber, NUMBER_LEN};
 
@@ -14,7 +17,7 @@ use fobs_proto::sender::SenderConfig;
 use fobs_proto::session::LANES_MAX;
 
 /// Least chunks of the credit of a lane: one arrives while another is verified, and one waits for its turn.
-const CREDIT_MIN: u32 = 3;
+pub(crate) const CREDIT_MIN: u32 = 3;
 
 /// A lane beside the first.
 pub struct LaneSetup {

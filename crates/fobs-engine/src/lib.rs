@@ -53,7 +53,7 @@ pub use clock::Clock;
 pub use endurance::{DeadControl, EndsAt, Endurance};
 pub use failure::{aborted, refused, tell_abort};
 pub use fobs_proto::session::CHUNKS_MAX;
-pub use lanes::{LaneSetup, LanesSetup, lane_configs, lane_credit, lanes_window};
+pub use lanes::{LaneConfig, LaneSetup, LanesSetup, LateLanes, lane_configs, lane_credit, lanes_window};
 pub use link::{Incoming, Link, LinkSetup, PathValidation};
 pub use receive::{ReceiveJob, receive};
 pub use remedy::RemedyPolicy;

@@ -13,7 +13,7 @@ pub use job::{ReceiveJob, ReceiveOutcome};
 use super::endurance::{ControlWatch, Floor, NewsWatch, PulseTeller, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified, taken_over, tell_abort, unasked};
 use super::host::HostWatch;
-use super::lanes::LanesSetup;
+use super::lanes::{LanesSetup, LateCourse};
 use super::letters::{ControlEvent, MAILBOX_MAX, Post, Routed, ToReceiver, forward_control};
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
@@ -22,9 +22,8 @@ use super::streams::Incoming;
 use super::survey::{Answering, Inbox, NamingBases, violation};
 use super::throttle::ThrottleEnd;
 use super::writer::{self, Store};
-use super::{Clock, Link, Reporter, Steering, thread};
+use super::{Link, Reporter, Steering, thread};
 use fobs_channel::control::{ControlReader, ControlWriter};
-use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;
 use fobs_model::measured::Measured;
@@ -38,7 +37,7 @@ use fobs_store::survey::Compare;
 use fobs_store::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
 use fobs_sys::Interest;
 use intake::Arrivals;
-use lanes::{LaneQuay, config_of_lane};
+use lanes::{LaneNeeds, LaneQuay, LateReceiving};
 use news::Keepalives;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -94,6 +93,10 @@ struct Receiving {
     steered: u64,
     /// Where the chunks of several lanes come together.
     lanes: Option<LaneQuay>,
+    /// What more lanes are made of, where there may be any.
+    late: Option<LateReceiving>,
+    /// One past the newest chunk that went to the store by no desk.
+    handed: ChunkId,
     _throttle_end: ThrottleEnd,
 }
 
@@ -156,6 +159,7 @@ impl Receiving {
         thread::be_punctual();
         job.writer.set_timeout(job.endurance.timeout);
         let names = NameKey::new(job.link.keys.pieces());
+        let late = job.late.map(|late| LateCourse::new(late, &job.link));
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
         let told = || (job.writer.clone(), job.reporter.clone());
@@ -167,16 +171,16 @@ impl Receiving {
         let answering = job.survey.map(|compare| Answering::start(compare, told(), post.clone()));
         let (answering, inbox) = answering.transpose()?.unzip();
         forward(job.reader, post.clone(), inbox, listed)?;
-        let (streams, tried) = streams::start(job.streams, &link, &post)?;
+        let (streams, tried) = streams::start(job.streams, job.lanes.as_ref(), &link, &post)?;
         let mut sink = job.sink;
-        let budget = sink.budget().clone();
-        let takeover = sink.watch();
+        let (budget, takeover) = (sink.budget().clone(), sink.watch());
         let (writing, to_lanes) = (WorkMeter::new(link.clock()), post.clone());
         let (store, storing) =
             writer::start(sink, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
-        let around = (&job.writer, &to_lanes, link.clock());
-        let needs = (&budget, job.endurance.timeout, job.remedies);
-        let (config, lanes) = lanes_of(job.lanes, job.config, around, needs)?;
+        let ends = (job.writer.clone(), to_lanes, budget.clone());
+        let needs = LaneNeeds::new(link.clock(), job.config, (job.endurance.timeout, job.remedies), ends);
+        let (config, lanes) = lanes_of(job.lanes, &needs)?;
+        let late = late.map(|course| LateReceiving::new(course, needs));
         let mut machine = Receiver::new(config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
         job.steering.attach(link.waker());
@@ -215,6 +219,8 @@ impl Receiving {
             steering: job.steering,
             steered: 0,
             lanes,
+            late,
+            handed: 0,
             _throttle_end: job.throttle.end_on_drop(),
         };
         Ok((receiving, storing))
@@ -279,6 +285,7 @@ impl Receiving {
         self.peer.check(self.policy.check_silence(now, self.last_heard()))?;
         self.check_news(now)?;
         self.look_after_lanes(now);
+        self.grow()?;
         if let Some((chunk, tries)) = self.hopeless
             && self.policy.is_hopeless(now)
         {
@@ -343,6 +350,7 @@ impl Receiving {
             ..self.meter.sample(self.link.clock().now())
         };
         self.add_lanes(&mut sample);
+        self.watch_receiver(&sample);
         self.reporter.here(Measured::Receiver(sample), audience);
     }
 
@@ -379,7 +387,7 @@ impl Receiving {
                     if !self.keepalives.on_stored(chunk) {
                         self.reporter.advance();
                     }
-                    if self.lanes.is_some() {
+                    if self.is_of_lanes(chunk) {
                         self.take_lane_stored(chunk, buffer)?;
                         continue;
                     }
@@ -387,6 +395,7 @@ impl Receiving {
                     if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
                         self.store.finish();
                     }
+                    self.lanes.iter_mut().for_each(|quay| quay.settle_first(&mut self.machine));
                 }
                 ToReceiver::Returned { buffer } if self.lanes.is_some() => self.take_lane_buffer(buffer)?,
                 ToReceiver::Returned { buffer } => self.arrivals.give_back(buffer),
@@ -405,7 +414,7 @@ impl Receiving {
     }
 
     fn take_verdict(&mut self, chunk: ChunkId, verdict: ChunkVerification) -> Result<()> {
-        if self.lanes.is_some() {
+        if self.is_of_lanes(chunk) {
             return self.take_lane_verdict(chunk, verdict);
         }
         let now = self.link.clock().now();
@@ -437,7 +446,12 @@ impl Receiving {
                 }
             }
             ControlEvent::Message(Message::SenderSample(sample)) => {
+                self.watch_sender(&sample);
                 self.reporter.there(Measured::Sender(*sample));
+            }
+            ControlEvent::Message(Message::LaneWanted { lane, from }) => self.lane_wanted((lane, from))?,
+            ControlEvent::Message(Message::LaneAdded { lane, port, from }) => {
+                self.lane_added((lane, port, from))?;
             }
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
@@ -458,14 +472,8 @@ impl Receiving {
 }
 
 /// The configuration of the first lane, and the others, if there are any.
-fn lanes_of(
-    lanes: Option<LanesSetup>,
-    config: ReceiverConfig,
-    (writer, session, clock): (&ControlWriter, &Post<ToReceiver>, Clock),
-    needs: (&MemoryBudget, Duration, RemedyPolicy),
-) -> Result<(ReceiverConfig, Option<LaneQuay>)> {
-    let Some(setup) = lanes else { return Ok((config, None)) };
-    let config = config_of_lane(config, setup.count());
-    let quay = LaneQuay::start(setup, config, (writer, session), needs, clock)?;
+fn lanes_of(lanes: Option<LanesSetup>, needs: &LaneNeeds) -> Result<(ReceiverConfig, Option<LaneQuay>)> {
+    let Some(setup) = lanes else { return Ok((needs.config, None)) };
+    let (quay, config) = LaneQuay::start(setup, needs)?;
     Ok((config, Some(quay)))
 }

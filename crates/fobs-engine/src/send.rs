@@ -47,7 +47,7 @@ use fobs_sys::Interest;
 use forward::forward;
 use gauge::Gauge;
 use held::HeldChunks;
-use lanes::LaneHub;
+use lanes::{LaneHub, LateSending};
 use outbox::{Outbox, Turn};
 use places::PlaceTeller;
 use std::sync::Arc;
@@ -93,6 +93,8 @@ struct Sending {
     steered: Steered,
     /// What the lanes share, where there are several.
     lanes: Option<LaneHub>,
+    /// What more lanes are made of, where there may be any.
+    late: Option<LateSending>,
     grants_max: u32,
     _throttle_end: ThrottleEnd,
 }
@@ -133,8 +135,9 @@ impl Sending {
     fn start(job: SendJob, history: PathHistory) -> Result<Sending> {
         thread::be_punctual();
         let names = NameKey::new(job.link.keys.pieces());
+        let (post, letters) = Post::new(job.link.waker.clone());
+        let late = job.late.map(|late| LateSending::new(late, &job.link, &post, job.endurance.timeout));
         let link = Link::new(job.link);
-        let (post, letters) = Post::new(link.waker());
         let (docket, mut source) = (job.survey.map(|_| Docket::within(job.source.budget())), job.source);
         let (budget, looked) = (source.budget().clone(), source.looked().clone());
         let met = (job.answered, &history);
@@ -146,8 +149,8 @@ impl Sending {
         let told = (job.writer.clone(), job.reporter.clone());
         let list = |(docket, form)| Listing::start(docket, &mut source, form, told, post.clone());
         let listing = docket.as_ref().zip(job.survey).map(list).transpose()?;
-        let (streams, routing, tried) =
-            streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
+        let (made, around) = ((job.streams, job.lanes.as_ref()), (&link, &post, &job.remembered));
+        let (streams, routing, tried) = streams::start(made, around, job.endurance.timeout)?;
         let grants_max = GRANTS_MAX + reader::hands_max() as u32;
         let ((grants, granted), reading) = (sync_channel(grants_max as usize), WorkMeter::new(link.clock()));
         let lanes = lanes_of(job.lanes, &link, &post, job.endurance.timeout)?;
@@ -158,11 +161,10 @@ impl Sending {
         let (side, timeout) = (link.side, job.endurance.timeout);
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
-        let steered = Steered::start(job.steering, &link, &job.throttle);
-        let machine = machine_of(&link, config, (job.deadline, lanes.as_ref()));
         Ok(Sending {
+            machine: machine_of(&link, config, (job.deadline, lanes.as_ref())),
+            steered: Steered::start(job.steering, &link, &job.throttle),
             link,
-            machine,
             policy: SendPolicy::new(config_of_policy),
             letters,
             grants,
@@ -194,8 +196,8 @@ impl Sending {
             moves: 0,
             streams,
             routing,
-            steered,
             lanes,
+            late,
             grants_max,
             _throttle_end: job.throttle.end_on_drop(),
         })
@@ -240,6 +242,7 @@ impl Sending {
         let silence = self.policy.check_silence(now, &self.machine, self.last_heard());
         self.check_lanes(now, silence)?;
         self.check_news(now)?;
+        self.grow(now)?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine, self.lanes.as_ref());
         self.reporter.standing_to_peer(self.standing());
@@ -319,6 +322,11 @@ impl Sending {
             ControlEvent::Message(Message::LaneRejected { lane, chunk, attempt }) => {
                 self.send_lane_again(lane, chunk, attempt)?;
             }
+            ControlEvent::Message(Message::LaneWanted { lane, from }) => self.lane_wanted((lane, from))?,
+            ControlEvent::Message(Message::LaneAdded { lane, port, from }) => {
+                self.lane_added((lane, port, from))?;
+            }
+            ControlEvent::Message(Message::LaneReady { lane }) => self.lane_ready(lane)?,
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
             ControlEvent::Message(Message::Steer(wanted)) => self.steered.take(wanted),
             ControlEvent::Message(Message::Failed { path, reason }) => {
@@ -332,6 +340,7 @@ impl Sending {
             ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
                 self.telemetry.causes.hear_receiver(sample.host_drops());
+                self.watch_receiver(&sample);
                 self.reporter.there(Measured::Receiver(*sample));
             }
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),

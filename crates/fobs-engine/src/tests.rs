@@ -2,6 +2,7 @@
 //! them.
 
 mod channel;
+mod content;
 mod control;
 mod datagrams;
 mod deltas;
@@ -9,6 +10,7 @@ mod doors;
 mod ends;
 mod lane;
 mod lanes;
+mod late_lanes;
 mod lies;
 mod moves;
 mod relay;

@@ -18,7 +18,9 @@ use crate::sample::{ReceiverSample, SenderSample};
 use crate::steer::Wanted;
 pub use features::*;
 pub use files::{FileRequest, WireEntry};
-pub use open::{Accept, ByteRange, HostPort, LanesAsk, LanesGrant, Open, Resuming, Reuse, Sending};
+pub use open::{
+    Accept, ByteRange, HostPort, LanesAsk, LanesGrant, LateLanesOffer, Open, Resuming, Reuse, Sending,
+};
 pub use pipe::{PipeEnd, PipeKeep, PipeNews, PipeOpen, PipeRequest, PipeResume, PipeTicket};
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +181,30 @@ pub enum Message {
         chunk: u32,
         /// The attempt that failed, from 0.
         attempt: u8,
+    },
+    /// Client: the session is to have one more lane (protocol 13.7).
+    LaneWanted {
+        /// Its number, that of the lanes so far.
+        lane: u8,
+        /// Push, for the first that is added: the first chunk that is a lane's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<u32>,
+    },
+    /// Server: the lane that was asked for, or none.
+    LaneAdded {
+        /// As it was asked.
+        lane: u8,
+        /// The UDP port of the server's socket; none if there is no such lane.
+        #[serde(default, with = "wire::default_is_none", skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// Pull, for the first that is added: the first chunk that is a lane's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<u32>,
+    },
+    /// Client, of a pull: it takes chunks of lanes now.
+    LaneReady {
+        /// As it was added.
+        lane: u8,
     },
     /// Either side: one file failed, the others go on.
     Failed {

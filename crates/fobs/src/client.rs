@@ -33,7 +33,7 @@ use fobs_channel::control::{ChannelLane, ControlChannel, ControlWriter, DoorMail
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_engine::memory::history::RememberedPath;
 use fobs_engine::memory::lessons::Lessons;
-use fobs_engine::{ReceiveJob, RemedyPolicy, SendJob, Throttle, tell_abort};
+use fobs_engine::{LaneConfig, LateLanes, ReceiveJob, RemedyPolicy, SendJob, Throttle, tell_abort};
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -142,8 +142,7 @@ impl Client<'_> {
         let resuming = self.resuming(course.id, names, knows_survey && wants_survey);
         let open = self.open(TransferDirection::Push, vec![remote.path.clone()], resuming, course)?;
         let open = Open { shape: Some(source.shape()), ..open };
-        let asked = Instant::now();
-        let accept = self.ask(open);
+        let (asked, accept) = (Instant::now(), self.ask(open));
         let mut accept =
             accept.map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
@@ -163,6 +162,7 @@ impl Client<'_> {
         let job = SendJob {
             link,
             lanes,
+            late: self.late_lanes(sending.clone(), accept.chunk_limit),
             streams,
             source,
             survey: (knows_survey && accept.survey)
@@ -195,6 +195,13 @@ impl Client<'_> {
         let complete_at = SystemTime::now();
         lessons.keep(outcome.taught);
         Ok((done, complete_at))
+    }
+
+    /// What lanes need that may be added to a push.
+    fn late_lanes(&mut self, sending: Sending, chunk_limit: u32) -> Option<(LateLanes, LaneConfig)> {
+        let options = self.options.clone();
+        let config: LaneConfig = Box::new(move || config_of(&options, &sending, chunk_limit));
+        self.lanes.late.take().map(|late| (late, config))
     }
 
     /// What the answer to a push says of the destination.
@@ -249,6 +256,7 @@ impl Client<'_> {
         let job = ReceiveJob {
             link,
             lanes: self.lanes.setup.take(),
+            late: self.lanes.late.take(),
             streams,
             sink,
             survey,
@@ -271,8 +279,7 @@ impl Client<'_> {
             .map_err(|error| blame(error, self.ssh.as_ref(), self.cancel))
             .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
-        let outcome = outcome?;
-        let (began, errors) = (course.began, reporter.errors());
+        let (outcome, began, errors) = (outcome?, course.began, reporter.errors());
         let done = summary(Direction::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
         let done = watch.conclude(Summary { deletions_left: reporter.all_deletions_left(), ..done });
         Ok((done, SystemTime::now()))

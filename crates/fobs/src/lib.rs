@@ -91,6 +91,7 @@ pub mod client;
 pub mod direct;
 #[doc(hidden)]
 pub mod examine;
+mod late_lanes;
 mod object;
 #[doc(hidden)]
 pub mod pipe;

@@ -212,7 +212,7 @@ fn receive_push(
     (granted, peer): (Granted, &Hello),
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { answer, mut link, lanes, streams, knows_survey, .. } = granted;
+    let Granted { answer, mut link, lanes, late, streams, knows_survey, .. } = granted;
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let (wants_survey, wants_delta) = (resuming.survey, resuming.delta);
@@ -229,7 +229,6 @@ fn receive_push(
     if let Some(path) = beside.filter(|_| sink.is_one_name()) {
         policy.permit.check_path(&path)?;
     }
-    let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let mut survey = match sync {
         Some(sync) => Some(sync_survey(&mut sink, sync, privileges, |feature| peer.has(feature))?),
@@ -246,8 +245,10 @@ fn receive_push(
     }
     sink.take_notices().into_iter().for_each(|notice| reporter.notice_here(notice));
     let complete = fobs_engine::receive(ReceiveJob {
+        ports: format!("port {}", link.socket.local_addr().port()),
         link,
         lanes,
+        late,
         streams,
         sink,
         survey,
@@ -261,7 +262,6 @@ fn receive_push(
         throttle: policy.throttle,
         steering: Steering::new(),
         peer_name: channel.peer.description,
-        ports,
     })?
     .complete;
     Ok(SessionFigures {

@@ -16,7 +16,7 @@ use super::process::Running;
 use super::remote::{Carrier, Direction, Route};
 
 /// The second path's device, and its addresses.
-const SECOND: &str = "veth1";
+pub const SECOND: &str = "veth1";
 const FILE_BYTES: u64 = 64 << 20;
 
 /// A second pair of devices between the two hosts.
@@ -30,13 +30,13 @@ fn second_path(case: &Case) {
 }
 
 /// Bytes that left one side by a device.
-fn sent_by(case: &Case, side: Side, device: &str) -> u64 {
+pub fn sent_by(case: &Case, side: Side, device: &str) -> u64 {
     let path = format!("/sys/class/net/{device}/statistics/tx_bytes");
     let output = case.net.command(side, "cat").arg(path).output().expect("cat");
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
-fn sender_of(direction: Direction) -> Side {
+pub fn sender_of(direction: Direction) -> Side {
     match direction {
         Direction::Push => Side::Client,
         Direction::Pull => Side::Server,
@@ -130,7 +130,7 @@ fn ipv4_and_ipv6_carry_one_file() {
 }
 
 /// Plays a test with each side sending, over both paths of a daemon.
-fn each_way(name: &'static str, play: impl Fn(&Case, &Route<'_>)) {
+pub fn each_way(name: &'static str, play: impl Fn(&Case, &Route<'_>)) {
     if !needs::given(name) {
         return;
     }

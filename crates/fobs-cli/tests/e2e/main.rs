@@ -43,6 +43,8 @@ mod jobs_system;
 mod jobs_when;
 mod keys;
 mod lanes;
+mod lanes_return;
+mod late_lanes;
 mod live;
 mod logins;
 mod memory;

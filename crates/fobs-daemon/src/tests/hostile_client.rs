@@ -44,6 +44,7 @@ fn open(direction: TransferDirection) -> Open {
         udp_ports: None,
         probe: None,
         lanes: None,
+        late_lanes: None,
         reuse: Reuse::default(),
         must: Vec::new(),
         timeout: None,

@@ -175,6 +175,7 @@ fn accept_at(port: u16) -> Accept {
         udp_addresses: vec![HostPort { host: None, port }],
         tcp_addresses: Vec::new(),
         lanes: None,
+        late_lanes: None,
         secret: None,
         key_schedule: 1,
         cipher: "AES-128-GCM".to_owned(),

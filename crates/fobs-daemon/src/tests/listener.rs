@@ -210,6 +210,7 @@ fn pull_of_file() -> Open {
         udp_ports: None,
         probe: None,
         lanes: None,
+        late_lanes: None,
         reuse: Reuse::default(),
         must: Vec::new(),
         resuming: Resuming::default(),

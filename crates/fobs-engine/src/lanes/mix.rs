@@ -43,6 +43,10 @@ impl<const N: usize> LaneMix<N> {
 
     /// Takes the accounts of all lanes, always in the same order; the session's times so far, microseconds.
     pub(crate) fn add(&mut self, now: Timestamp, accounts: &[LaneAccount<N>]) -> [u64; N] {
+        if let (true, Some(first)) = (self.lanes.is_empty(), accounts.first()) {
+            // It has been the only one until now.
+            self.sums_us = first.times_us.map(|us| us as f64);
+        }
         for (lane, account) in accounts.iter().enumerate() {
             match self.lanes.get_mut(lane) {
                 Some(stretch) => stretch.extend(account),
@@ -103,6 +107,17 @@ mod tests {
         assert_eq!(mix.add(at(1000), &lanes(1000)), [900_000, 100_000]);
         // Nothing is shown any more: they count alike, by what they did last.
         assert_eq!(mix.add(at(3000), &lanes(1000)), [1_900_000, 1_100_000]);
+    }
+
+    #[test]
+    fn lanes_that_come_late_go_on_from_what_the_first_has_counted() {
+        let mut mix = LaneMix::<1>::new(at(5000));
+        let account =
+            |ms: u64, from: u64| LaneAccount { at: at(ms), bytes: ms - from, times_us: [(ms - from) * 1000] };
+        assert_eq!(mix.add(at(5000), &[account(5000, 0)]), [5_000_000]);
+        assert_eq!(mix.add(at(5500), &[account(5500, 0), account(5500, 5500)]), [5_500_000]);
+        let sums = mix.add(at(6000), &[account(6000, 0), account(6000, 5500)]);
+        assert_eq!(sums, [6_000_000], "both were busy all the time");
     }
 
     #[test]

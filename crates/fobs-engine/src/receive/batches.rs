@@ -39,10 +39,11 @@ impl Receiving {
     /// Complete chunks go to the writer, or to where those of several lanes come together.
     pub(super) fn hand_over_complete(&mut self) -> Result<()> {
         while let Some((chunk, buffer, len)) = self.arrivals.pop_complete() {
-            if self.lanes.is_some() {
+            if self.is_of_lanes(chunk) {
                 self.take_lane_chunk((0, chunk), buffer, len)?;
                 continue;
             }
+            self.handed = self.handed.max(chunk + 1);
             self.keepalives.on_complete(chunk, len);
             self.store.chunk(chunk, buffer, len);
         }
@@ -65,7 +66,7 @@ impl Receiving {
                 }
                 Ok(())
             }
-            Err(SendError::Io(error)) => self.peer.refused_datagrams(&error),
+            Err(SendError::Io(error)) => self.peer.refused_datagrams(&error, self.link.last_heard()),
         }
     }
 }

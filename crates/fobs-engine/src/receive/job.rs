@@ -1,6 +1,6 @@
 //! A receiving session as its caller describes it, and its result.
 
-use crate::lanes::LanesSetup;
+use crate::lanes::{LanesSetup, LateLanes};
 use crate::streams::StreamSetup;
 use crate::{Endurance, LinkSetup, RemedyPolicy, Reporter, Steering, Throttle};
 use fobs_channel::control::{ControlReader, ControlWriter};
@@ -17,6 +17,8 @@ pub struct ReceiveJob {
     pub link: LinkSetup,
     /// Lanes beside the first, if there are any.
     pub lanes: Option<LanesSetup>,
+    /// What lanes need that may be added, where there may be any.
+    pub late: Option<LateLanes>,
     /// What makes streams, where the peer knows them and the user wants them.
     pub streams: Option<StreamSetup>,
     /// Where chunks go.

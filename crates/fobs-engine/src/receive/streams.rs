@@ -4,6 +4,7 @@ use super::Receiving;
 use super::lanes::LaneQuay;
 use crate::Link;
 use crate::failure::StreamsTried;
+use crate::lanes::LanesSetup;
 use crate::letters::{Post, ToReceiver};
 use crate::streams::{Incoming, StreamSetup, out_of_range};
 use fobs_model::error::Result;
@@ -23,10 +24,11 @@ const DATAGRAMS_RECENT: Duration = Duration::from_secs(1);
 /// Starts the thread of the streams, where there may be any.
 pub(super) fn start(
     setup: Option<StreamSetup>,
+    lanes: Option<&LanesSetup>,
     link: &Link,
     post: &Post<ToReceiver>,
 ) -> Result<(Option<Incoming>, StreamsTried)> {
-    let Some(setup) = setup else { return Ok((None, StreamsTried::No)) };
+    let Some(setup) = setup else { return Ok((None, StreamsTried::without(lanes))) };
     let alarm = post.alarm(ToReceiver::StoreFailed);
     let incoming = Incoming::start(setup, link.clock(), link.waker(), alarm)?;
     Ok((Some(incoming), StreamsTried::Yes(None)))

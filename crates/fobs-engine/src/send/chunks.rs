@@ -2,7 +2,7 @@
 //! ones back.
 
 use super::Sending;
-use super::held::{AboutChunk, HeldChunk};
+use super::held::{AboutChunk, HeldChunk, HeldChunks};
 use super::lanes::{LaneChunk, LaneHub, Settle};
 use super::outbox::Turn;
 use crate::failure::never_verified;
@@ -19,25 +19,24 @@ use std::sync::mpsc::TrySendError;
 impl Sending {
     /// Gives back the buffers of the chunks that the receiver has verified.
     pub(super) fn settle_verified(&mut self) {
-        if self.lanes.is_some() {
-            return self.settle_lanes(Settle::Verified);
-        }
-        while self.policy.poll_freed(&mut self.machine).is_some() {
+        // Those before the first of several lanes, or all of a session without.
+        while !self.held.is_empty() && self.policy.poll_freed(&mut self.machine).is_some() {
             let Some(HeldChunk { buffer, about, .. }) = self.held.pop() else { break };
             self.held.give_back(buffer);
             self.settle(about);
+        }
+        if self.held.is_empty() {
+            self.settle_lanes(Settle::Verified);
         }
     }
 
     /// Likewise of all chunks: the receiver has said that it has everything.
     pub(super) fn settle_all(&mut self) {
-        if self.lanes.is_some() {
-            return self.settle_lanes(Settle::All);
-        }
         while let Some(HeldChunk { buffer, about, .. }) = self.held.pop() {
             self.held.give_back(buffer);
             self.settle(about);
         }
+        self.settle_lanes(Settle::All);
     }
 
     fn settle_lanes(&mut self, which: Settle) {
@@ -65,6 +64,7 @@ impl Sending {
 
     pub(super) fn take_chunk(&mut self, filled: Filled) -> Result<()> {
         let Filled { buffer, chunk, known, root, waited, removal } = filled;
+        let next = self.policy.next_chunk();
         let held = self.lanes.as_ref().map_or_else(|| self.policy.held(), LaneHub::held);
         let left = self.gauge.leaves(self.link.clock().now(), held, &chunk, waited);
         self.known = known;
@@ -81,7 +81,7 @@ impl Sending {
         chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
         chunk.notice.into_iter().for_each(|text| self.reporter.notice_here(text));
         let about = AboutChunk::new(chunk.len, chunk.data_bytes, left, chunk.files);
-        if let Some(lanes) = &mut self.lanes {
+        if let Some(lanes) = self.lanes.as_mut().filter(|lanes| lanes.seat.has_had(next)) {
             let number = LaneNumber { chunk: lanes.next_number(), is_final: chunk.is_final };
             let of_files = (chunk.data_bytes, chunk.first_file);
             let chunk = LaneChunk::new(number, (buffer, chunk.len), patch, of_files)?;
@@ -100,9 +100,14 @@ impl Sending {
     /// sent whole, which counts as its first try.
     pub(super) fn send_again(&mut self, chunk: ChunkId, attempt: u8) -> Result<()> {
         if self.lanes.is_some() {
-            // Of a receiver that does not know which lane.
+            // Of a receiver that does not know which lane, or of a chunk before the lanes.
             return self.send_lane_again(0, chunk, attempt);
         }
+        self.send_own_again(chunk, attempt)
+    }
+
+    /// Likewise of a chunk that no schedule of lanes has.
+    pub(super) fn send_own_again(&mut self, chunk: ChunkId, attempt: u8) -> Result<()> {
         if let Some(len) = self.held.whole_len(chunk)
             && self.machine.handle_unusable(chunk, attempt, len)
         {
@@ -143,18 +148,12 @@ impl Sending {
     /// Sends bursts, until the machine or the socket wants to wait.
     pub(super) fn send_bursts(&mut self) -> Result<Turn> {
         let Sending { outbox, machine, link, peer, held, lanes, .. } = self;
-        match lanes {
-            None => outbox.bursts(machine, link, peer, |chunk, range| held.bytes(chunk, range)),
-            Some(lanes) => outbox.bursts(machine, link, peer, |chunk, range| lanes.seat.bytes(chunk, range)),
-        }
+        outbox.bursts(machine, link, peer, |chunk, range| bytes_of((held, lanes.as_ref()), chunk, range))
     }
 
     /// A range of a chunk, by its number on the first lane; `None` if that is not held.
     pub(super) fn chunk_bytes(&self, chunk: ChunkId, range: Range<usize>) -> Option<&[u8]> {
-        match &self.lanes {
-            None => self.held.bytes(chunk, range),
-            Some(lanes) => lanes.seat.bytes(chunk, range),
-        }
+        bytes_of((&self.held, self.lanes.as_ref()), chunk, range)
     }
 
     /// Why the machine, which gives no burst, is waiting.
@@ -163,5 +162,17 @@ impl Sending {
             Some(lanes) if lanes.awaits_source() && self.machine.bytes_unsent() == 0 => Wait::Source,
             _ => self.policy.wait(&self.machine),
         }
+    }
+}
+
+/// A range of a chunk, by its number on the first lane; `None` if that is not held.
+fn bytes_of<'c>(
+    (held, lanes): (&'c HeldChunks, Option<&'c LaneHub>),
+    chunk: ChunkId,
+    range: Range<usize>,
+) -> Option<&'c [u8]> {
+    match lanes.filter(|lanes| lanes.seat.has_had(chunk)) {
+        None => held.bytes(chunk, range),
+        Some(lanes) => lanes.seat.bytes(chunk, range),
     }
 }

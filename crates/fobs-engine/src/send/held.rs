@@ -102,6 +102,10 @@ impl HeldChunks {
         self.kept.shrink(patch.map_or(0, |patch| patch.len()));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
     /// Takes out the oldest chunk.
     pub(super) fn pop(&mut self) -> Option<HeldChunk> {
         let mut chunk = self.chunks.pop_front()?;

@@ -1,6 +1,6 @@
 //! A sending session as its caller describes it, and its result.
 
-use crate::lanes::LanesSetup;
+use crate::lanes::{LaneConfig, LanesSetup, LateLanes};
 use crate::memory::history::RememberedPath;
 use crate::memory::lessons::Lessons;
 use crate::streams::StreamSetup;
@@ -23,6 +23,8 @@ pub struct SendJob {
     pub link: LinkSetup,
     /// Lanes beside the first, if there are any, with their configurations: `config` is that of the first.
     pub lanes: Option<(LanesSetup, Vec<SenderConfig>)>,
+    /// What lanes need that may be added, where there may be any.
+    pub late: Option<(LateLanes, LaneConfig)>,
     /// What makes streams, where the peer knows them and the user wants them.
     pub streams: Option<StreamSetup>,
     /// Where chunks come from.

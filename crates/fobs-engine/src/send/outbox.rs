@@ -92,7 +92,7 @@ impl Outbox {
             Err(SendError::TooLarge) => Refusal::Size,
             Err(SendError::NoBuffers) => Refusal::Room,
             Err(SendError::Io(error)) => {
-                peer.refused_datagrams(&error)?;
+                peer.refused_datagrams(&error, link.last_heard())?;
                 // The silence that follows decides, as where the path reports a dead port.
                 return Ok(Put::Out);
             }

@@ -3,6 +3,7 @@
 use super::{Sending, figures};
 use crate::Link;
 use crate::failure::{StreamsTried, chunk_not_held};
+use crate::lanes::LanesSetup;
 use crate::letters::{Post, ToSender};
 use crate::memory::history::RememberedPath;
 use crate::streams::{FrameJob, OutNews, Outgoing, StreamFigures, StreamSetup};
@@ -11,7 +12,7 @@ use fobs_model::message::Standing;
 use fobs_model::sample::StreamsSample;
 use fobs_proto::Timestamp;
 use fobs_proto::object::CHUNK_LEN_MAX;
-use fobs_proto::sender::{FrameOut, Route, SendLimit, TransmitFrame};
+use fobs_proto::sender::{FrameOut, Route, SendLimit, SenderConfig, TransmitFrame};
 use fobs_proto::session::{
     StreamBrake, StreamTarget, StreamsOpen, TransportChoice, TransportConfig, TransportPolicy, TransportSeen,
 };
@@ -200,10 +201,8 @@ impl Routing {
 /// the number that an earlier transfer found best; `patience`: how long the path may be down once
 /// the peer has been heard.
 pub(super) fn start(
-    setup: Option<StreamSetup>,
-    link: &Link,
-    post: &Post<ToSender>,
-    remembered: &RememberedPath,
+    (setup, lanes): (Option<StreamSetup>, Option<&(LanesSetup, Vec<SenderConfig>)>),
+    (link, post, remembered): (&Link, &Post<ToSender>, &RememberedPath),
     patience: Duration,
 ) -> Result<(Option<Outgoing>, Routing, StreamsTried)> {
     let config = TransportConfig {
@@ -224,7 +223,7 @@ pub(super) fn start(
         none_since: None,
         sample: StreamsSample::default(),
     };
-    let Some(setup) = setup else { return Ok((None, routing, StreamsTried::No)) };
+    let Some(setup) = setup else { return Ok((None, routing, StreamsTried::without(lanes))) };
     let alarm = post.alarm(ToSender::ReadFailed);
     let outgoing = Outgoing::start(setup, link.clock(), link.waker(), alarm)?;
     Ok((Some(outgoing), routing, StreamsTried::Yes(None)))

@@ -5,7 +5,7 @@ use crate::Reporter;
 use crate::causes::{Causes, news_of};
 use crate::measure::{Audience, SenderMeter};
 use fobs_model::measured::Measured;
-use fobs_model::sample::StreamsSample;
+use fobs_model::sample::{SenderSample, StreamsSample};
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
 use std::sync::Arc;
@@ -19,19 +19,20 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Takes a sample.
+    /// Takes a sample, and reports it.
     pub(super) fn measure(
         &mut self,
         now: Timestamp,
         machine: &Sender,
         (streams, lanes): (StreamsSample, Option<&mut LaneHub>),
         audience: Audience,
-    ) {
+    ) -> SenderSample {
         let mut sample = self.meter.sample(now, machine, streams);
         if let Some(lanes) = lanes {
             lanes.add_to(now, self.meter.waits(), &mut sample);
         }
-        self.reporter.here(Measured::Sender(sample), audience);
+        self.reporter.here(Measured::Sender(sample.clone()), audience);
+        sample
     }
 
     /// Takes the machine's judgements of losses.

@@ -216,3 +216,9 @@ impl Door for DoorOf {
         self.0.0.lock().unwrap().events[self.1 as usize].pop_front()
     }
 }
+
+/// What makes streams at one end.
+pub fn streams_of(streams: Option<&(Doors, TransportChoice)>, end: End) -> Option<StreamSetup> {
+    let (doors, choice) = streams?;
+    Some(StreamSetup { choice: *choice, ..doors.setup(end) })
+}

@@ -9,6 +9,7 @@ use crate::summary;
 use fobs_channel::secure::datagram::Direction;
 use fobs_model::error::ErrorKind;
 use fobs_model::event::Summary;
+use fobs_proto::Timestamp;
 use fobs_proto::session::{Side, Silence, UDP_SILENCE_MAX};
 use fobs_store::Source;
 use std::time::Duration;
@@ -135,6 +136,8 @@ fn a_source_that_pauses_is_waited_for() {
         .unwrap();
     let session = Session::start(Spec {
         lanes: Vec::new(),
+        late: 0,
+        late_ports: LATE_PORTS,
         limit_bps: None,
         streams: None,
         source,
@@ -188,10 +191,17 @@ fn a_firewall_of_this_host_is_no_end_where_there_may_be_streams() {
         udp_error: None,
         streams,
     };
-    let error = peer(StreamsTried::No).refused_datagrams(&refused).unwrap_err();
+    let error = peer(StreamsTried::No).refused_datagrams(&refused, None).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Socket);
+    let mut lane = peer(StreamsTried::Lanes);
+    assert_eq!(lane.refused_datagrams(&refused, None), Ok(()), "the others carry the data");
+    assert_eq!(lane.check(Silence::Blocked(UDP_SILENCE_MAX)).unwrap_err().kind, ErrorKind::Connect);
+    let mut heard = peer(StreamsTried::No);
+    assert_eq!(heard.refused_datagrams(&refused, Some(Timestamp::ZERO)), Ok(()), "it may come back");
+    let error = heard.check(Silence::Dead(Duration::from_secs(30))).unwrap_err();
+    assert!(error.message.contains("Operation not permitted"), "{error}");
     let mut peer = peer(StreamsTried::Yes(None));
-    assert_eq!(peer.refused_datagrams(&refused), Ok(()));
+    assert_eq!(peer.refused_datagrams(&refused, None), Ok(()));
     peer.stream_failed("connection refused".to_owned());
     assert_eq!(peer.check(Silence::Blocked(UDP_SILENCE_MAX)), Ok(()), "a stream may still be made");
     let error = peer.check(Silence::Blocked(peer.streamless_max())).unwrap_err();

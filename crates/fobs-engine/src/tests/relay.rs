@@ -254,9 +254,14 @@ impl FaultyMemory {
 
 /// Spoils the first packets of chunk 1, by its lane's numbers, in as many layouts as `times`.
 pub fn spoiling(times: u8) -> Datagrams {
+    spoiling_chunk(1, times)
+}
+
+/// The same of another chunk, by the first lane's number.
+pub fn spoiling_chunk(chunk: u32, times: u8) -> Datagrams {
     let mut memory = FaultyMemory::new();
     Box::new(move |_, datagram| match data_header(datagram) {
-        Some(header) if header.chunk == 1 && header.packet_index == 0 && header.attempt < times => {
+        Some(header) if header.chunk == chunk && header.packet_index == 0 && header.attempt < times => {
             vec![Out::Peer(memory.change(datagram))]
         }
         _ => vec![Out::Peer(datagram.to_vec())],

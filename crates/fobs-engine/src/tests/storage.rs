@@ -17,6 +17,8 @@ fn into(writer: impl Write + Send + 'static, client: End) -> Session {
     let sink = Sink::to_stream(Box::new(writer), source.shape()).unwrap();
     Session::start(Spec {
         lanes: Vec::new(),
+        late: 0,
+        late_ports: LATE_PORTS,
         limit_bps: None,
         streams: None,
         source,
@@ -81,6 +83,8 @@ fn a_thread_that_panics_ends_both_sides() {
     let sink = Sink::to_stream(Box::new(io::sink()), source.shape()).unwrap();
     let session = Session::start(Spec {
         lanes: Vec::new(),
+        late: 0,
+        late_ports: LATE_PORTS,
         limit_bps: None,
         streams: None,
         source,

@@ -1,10 +1,9 @@
 //! Two ends of a session, and between them a relay of datagrams and one of control messages.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -14,16 +13,21 @@ use fobs_sys::{UdpSocket, Waker};
 use tempfile::TempDir;
 
 pub use super::channel::{Control, Messages};
+pub use super::content::content;
+use super::content::tree;
+use super::doors::streams_of;
 pub use super::doors::{Doors, Fate};
-pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until, spoiling};
+pub use super::relay::{
+    Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until, spoiling, spoiling_chunk,
+};
 
 use super::lanes::Lanes;
+use super::late_lanes::late_lanes;
 use super::relay::Relay;
 use crate::memory::history::RememberedPath;
 use crate::memory::lessons::Lessons;
 use crate::receive::{ReceiveJob, ReceiveOutcome, receive};
 use crate::send::{SendJob, SendOutcome, send};
-use crate::streams::StreamSetup;
 use crate::{
     CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, Steering, Throttle, receiver_config, sender_config,
     tell_abort, udp_options,
@@ -35,6 +39,7 @@ use fobs_channel::secure::schedule::{DatagramKeys, KeySchedule, SessionKeys, Ses
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, FileError};
+use fobs_model::measured::Measured;
 use fobs_model::message::Sending;
 use fobs_model::options::Preserve;
 use fobs_model::options::sync::Delta;
@@ -47,6 +52,8 @@ pub const SECRET: [u8; 32] = [7; 32];
 pub const VALIDATION: PathValidation =
     PathValidation::Challenge { proven: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) };
 pub const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
+/// Ports of lanes that are added.
+pub const LATE_PORTS: (u16, u16) = (40_000, 60_000);
 /// How long a test waits for an event; only a failing one waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than any session takes on a busy machine.
@@ -78,6 +85,10 @@ pub struct Spec {
     pub datagrams: Option<Datagrams>,
     /// A lane beside the first for each, with what its path does.
     pub lanes: Vec<Option<Datagrams>>,
+    /// Lanes that the client adds, one after another, whatever the threads do.
+    pub late: u8,
+    /// Where the other end binds them.
+    pub late_ports: (u16, u16),
     /// The user's limit on the rate, bits per second.
     pub limit_bps: Option<u64>,
     /// What makes streams, and what the user chose.
@@ -148,6 +159,19 @@ impl Reported {
         done.collect()
     }
 
+    /// What the number of lanes became, in order.
+    pub fn lanes(&self) -> Vec<u8> {
+        let events = self.events.0.lock().unwrap();
+        let lanes = events.iter().filter_map(|event| match event {
+            Event::Measured(measured) => match &**measured {
+                Measured::Way(change) => change.lanes,
+                _ => None,
+            },
+            _ => None,
+        });
+        lanes.collect()
+    }
+
     /// The sentences for a person.
     pub fn notices(&self) -> Vec<String> {
         let events = self.events.0.lock().unwrap();
@@ -185,16 +209,14 @@ impl Session {
         let credit = if spec.client == End::Sender { CHUNKS_MAX } else { 0 };
         let (source, sink, listing, compare) =
             surveyed(spec.source, spec.sink, spec.survey, spec.pieces.map(|_| spec.cutting));
-        let streams = |end| {
-            let (doors, choice) = spec.streams.as_ref()?;
-            Some(StreamSetup { choice: *choice, ..doors.setup(end) })
-        };
         let auto = Sending { cc: "auto".to_owned(), limit_bps: spec.limit_bps, ..Sending::default() };
         let Lanes { of_sender: lanes_of_sender, of_receiver: lanes_of_receiver, relays } =
             Lanes::start(spec.client, &auto, spec.lanes, spec.validation);
+        let (late_of_sender, late_of_receiver) = late_lanes(spec.client, (spec.late, spec.late_ports), &auto);
         let job = SendJob {
             lanes: lanes_of_sender,
-            streams: streams(End::Sender),
+            late: late_of_sender,
+            streams: streams_of(spec.streams.as_ref(), End::Sender),
             link: link(End::Sender, sender),
             source,
             survey: listing,
@@ -219,7 +241,8 @@ impl Session {
         let sender = thread::spawn(move || hanging_up(&writer, || send(job)));
         let job = ReceiveJob {
             lanes: lanes_of_receiver,
-            streams: streams(End::Receiver),
+            late: late_of_receiver,
+            streams: streams_of(spec.streams.as_ref(), End::Receiver),
             link: link(End::Receiver, receiver),
             survey: compare,
             sink,
@@ -437,6 +460,8 @@ impl World {
             validation,
             datagrams: None,
             lanes: Vec::new(),
+            late: 0,
+            late_ports: LATE_PORTS,
             limit_bps: None,
             streams: None,
             messages: None,
@@ -469,23 +494,4 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "still not so: {what}");
         thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Everything below `top`: files with their content, directories with none.
-fn tree(top: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-    let walk = walkdir::WalkDir::new(top).min_depth(1).into_iter();
-    // Files that vanish meanwhile were temporary.
-    walk.filter_map(|entry| entry.ok())
-        .filter_map(|entry| {
-            let content = if entry.file_type().is_dir() { None } else { Some(fs::read(entry.path()).ok()?) };
-            Some((entry.path().strip_prefix(top).unwrap().to_owned(), content))
-        })
-        .collect()
-}
-
-/// Bytes that differ everywhere and do not compress.
-pub fn content(len: usize, seed: u64) -> Vec<u8> {
-    let mut data = vec![0; len];
-    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut data);
-    data
 }

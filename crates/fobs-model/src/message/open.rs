@@ -65,6 +65,9 @@ pub struct Open {
     /// Several lanes are to carry the data; an older server uses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesAsk>,
+    /// Lanes may be added while the session runs; an older server adds none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_lanes: Option<LateLanesOffer>,
     /// What is asked of a server that keeps the channel.
     #[serde(flatten)]
     pub reuse: Reuse,
@@ -161,6 +164,16 @@ pub struct LanesGrant {
     pub window: u32,
 }
 
+/// Lanes that may be added while a session runs (protocol 13.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateLanesOffer {
+    /// How many, at most.
+    pub most: u8,
+    /// As in [`LanesAsk`], of the end that receives.
+    #[serde(default)]
+    pub window: u32,
+}
+
 /// How the sender is to send. Names stay text: only a server that sends refuses those it does not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sending {
@@ -232,6 +245,9 @@ pub struct Accept {
     /// The lanes beside the first that the server has, at most as many as were asked for; none for one lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesGrant>,
+    /// Lanes that may be added, at most as many as were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_lanes: Option<LateLanesOffer>,
     /// Pull: the whole object, its only chunk; nothing else of the answer counts then.
     #[serde(default, with = "wire::bytes", skip_serializing_if = "Option::is_none")]
     pub object: Option<Vec<u8>>,

@@ -93,6 +93,7 @@ impl<'r> Needs<'r> {
             streams: _,
             // A server without them has one.
             lanes: _,
+            late_lanes: _,
             // They follow from this.
             must: _,
         } = open;

@@ -5,8 +5,8 @@
 //! the others leave of its window. The lanes' times must be comparable: at either end they have one clock.
 
 use super::{
-    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, FoundLosses, LossEpisode, LossEvidence,
-    LossResponse, ModeChange, Outcome, PathHistory, Priority, RateSource,
+    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, Fixed, FoundLosses, LossEpisode,
+    LossEvidence, LossResponse, ModeChange, Outcome, PathHistory, Priority, RateSource,
 };
 use crate::recovery::RateSample;
 use crate::{Rate, Timestamp};
@@ -47,6 +47,9 @@ struct LaneLoad {
     rate: Option<(Timestamp, RateSample)>,
     /// When it was last answered.
     answered: Timestamp,
+    /// Its packets have had no answer while those of another lane had: the path is not to blame, and it has no
+    /// part of it until it is answered.
+    is_silent: bool,
 }
 
 /// One lane's part of the controller.
@@ -73,6 +76,24 @@ impl PathShare {
         })))
     }
 
+    /// The state of a path that a sender has used alone so far: `controller` becomes that of its first lane,
+    /// which has `in_flight` bytes in flight.
+    pub fn around(
+        controller: &mut Box<dyn Controller>,
+        now: Timestamp,
+        (in_flight, packet_len): (u64, u16),
+    ) -> PathShare {
+        let nobody: Box<dyn Controller> = Box::new(Fixed::new(Rate::bytes_per_second(1)));
+        let share = PathShare::new(std::mem::replace(controller, nobody), packet_len);
+        *controller = share.lane();
+        let mut path = share.lock();
+        path.is_recalled = true;
+        path.touch(now, 0, in_flight, Duration::ZERO);
+        path.round = (0, now);
+        drop(path);
+        share
+    }
+
     /// The controller of another lane.
     pub fn lane(&self) -> Box<dyn Controller> {
         let mut path = self.lock();
@@ -96,12 +117,28 @@ impl SharedPath {
         self.now = self.now.max(now);
         let load = &mut self.lanes[lane];
         load.in_flight = in_flight;
-        load.active_until = load.active_until.max(now + (2 * round_trip).max(ACTIVE_MIN));
+        if !load.is_silent {
+            load.active_until = load.active_until.max(now + (2 * round_trip).max(ACTIVE_MIN));
+        }
+        self.recount();
+    }
+
+    fn recount(&mut self) {
         let active = self.lanes.iter().filter(|load| load.is_active(self.now)).count();
         if active != self.active {
             self.changed = self.now;
             self.active = active;
         }
+    }
+
+    /// A lane's flight is lost, and others are answered; whether that is news.
+    fn falls_silent(&mut self, now: Timestamp, lane: usize) -> bool {
+        self.now = self.now.max(now);
+        let load = &mut self.lanes[lane];
+        (load.rate, load.active_until) = (None, Timestamp::ZERO);
+        let is_news = !std::mem::replace(&mut load.is_silent, true);
+        self.recount();
+        is_news
     }
 
     fn in_flight(&self) -> u64 {
@@ -156,6 +193,7 @@ impl Controller for LaneShare {
 
     fn on_ack(&mut self, ack: &AckSample) {
         let mut path = self.path.lock();
+        path.lanes[self.lane].is_silent = false;
         path.touch(ack.now, self.lane, ack.bytes_in_flight, ack.smoothed_rtt);
         path.packet_len = u64::from(ack.packet_len);
         let load = &mut path.lanes[self.lane];
@@ -175,6 +213,9 @@ impl Controller for LaneShare {
         path.lanes[self.lane].in_flight = loss.bytes_in_flight;
         // Where another lane is answered, this one's silence is not the path's.
         let others_hear = path.lanes.iter().any(|load| load.answered > loss.sent.1);
+        if others_hear && loss.evidence == LossEvidence::Silence && !path.falls_silent(loss.now, self.lane) {
+            return;
+        }
         let evidence = if others_hear { LossEvidence::Acks } else { loss.evidence };
         let bytes_in_flight = path.in_flight();
         path.inner.on_loss(&LossEpisode { bytes_in_flight, evidence, ..*loss });

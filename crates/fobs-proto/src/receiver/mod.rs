@@ -159,6 +159,8 @@ pub struct Receiver {
     order: Order,
     /// Chunks below are stored.
     base: ChunkId,
+    /// The limit that the sender was told before the room became smaller.
+    promised: ChunkId,
     chunks: VecDeque<Arriving>,
     verified_below: ChunkId,
     /// One past the final chunk, once a packet of that was seen.
@@ -195,6 +197,7 @@ impl Receiver {
             ledger: DropLedger::new(),
             order: Order::default(),
             base: 0,
+            promised: 0,
             chunks: VecDeque::new(),
             verified_below: 0,
             end: None,
@@ -204,9 +207,20 @@ impl Receiver {
         }
     }
 
+    /// Chunks below are stored.
+    pub fn stored_below(&self) -> ChunkId {
+        self.base
+    }
+
     /// First chunk that has no room.
     pub fn chunk_limit(&self) -> ChunkId {
-        self.base.saturating_add(self.config.chunks_max)
+        self.base.saturating_add(self.config.chunks_max).max(self.promised)
+    }
+
+    /// From now on this number of chunks fits in memory at once. What the sender was told of room stays true.
+    pub fn set_room(&mut self, chunks_max: u32) {
+        self.promised = self.chunk_limit();
+        self.config.chunks_max = chunks_max;
     }
 
     /// Whether every chunk of the object is stored.

@@ -20,6 +20,11 @@ impl Pace {
         Pace { cap, pacer: Pacer::new(now), budget: Pacer::new(now), others: None }
     }
 
+    /// The user's cap.
+    pub(super) fn cap(&self) -> Option<Rate> {
+        self.cap
+    }
+
     /// From now on this is the user's cap; nothing waits for what an earlier one allows.
     pub(super) fn set_cap(&mut self, now: Timestamp, cap: Option<Rate>) {
         self.cap = cap;

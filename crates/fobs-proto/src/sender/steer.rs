@@ -1,8 +1,9 @@
 //! What a user changes of a transfer that runs.
 
 use super::Sender;
-use crate::congestion::{Claim, Priority};
+use crate::congestion::{Claim, PathShare, Priority};
 use crate::pacing::LimitShare;
+use crate::recovery::BASE_DATAGRAM;
 use crate::{Rate, Timestamp};
 
 impl Sender {
@@ -16,6 +17,17 @@ impl Sender {
     /// [`set_rate_limit`](Self::set_rate_limit).
     pub fn share_rate_limit(&mut self, share: LimitShare) {
         self.pace.share_cap(share);
+    }
+
+    /// The upper bound of the sending rate that the user set.
+    pub fn rate_limit(&self) -> Option<Rate> {
+        self.pace.cap()
+    }
+
+    /// From now on other senders use the path too: this one's controller is shared with theirs.
+    pub fn share_path(&mut self, now: Timestamp) -> PathShare {
+        let load = (self.bytes_in_flight(), BASE_DATAGRAM);
+        PathShare::around(&mut self.controller, now, load)
     }
 
     /// From now on the flow claims this much of a shared path. Only `auto` supports that.

@@ -94,15 +94,26 @@ pub struct LaneSchedule {
 impl LaneSchedule {
     /// A schedule for 1 to [`LANES_MAX`] lanes that holds `window` chunks at once.
     pub fn new(lanes: usize, window: u32) -> LaneSchedule {
+        LaneSchedule::from_chunk(0, lanes, window)
+    }
+
+    /// The same of an object whose chunks below `first` are not its concern.
+    pub fn from_chunk(first: ChunkId, lanes: usize, window: u32) -> LaneSchedule {
         LaneSchedule {
             lanes: (0..lanes.clamp(1, LANES_MAX)).map(|_| Lane::default()).collect(),
-            base: 0,
+            base: first,
             open: VecDeque::new(),
             window: window.max(1),
             given_up: BTreeSet::new(),
             withdrawals: VecDeque::new(),
             counts: LaneCounts::default(),
         }
+    }
+
+    /// Adds a lane; its number. `None` if there are [`LANES_MAX`].
+    pub fn add_lane(&mut self) -> Option<usize> {
+        let lane = self.lanes.len();
+        (lane < LANES_MAX).then(|| self.lanes.push(Lane::default())).map(|()| lane)
     }
 
     /// What is measured of a lane now; to be called before each [`poll_task`](Self::poll_task).

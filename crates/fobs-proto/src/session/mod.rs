@@ -19,11 +19,13 @@
 //!   lanes     which lane of several sends which chunk
 //!   thread_costs  what threads cost, and what hosts of other cores would carry
 //!   lane_count  how many lanes the next transfer over a path should have
+//!   lane_growth  when a session gets one more lane
 //! ```
 
 mod floor;
 mod holding;
 mod lane_count;
+mod lane_growth;
 mod lanes;
 mod limits;
 mod pause;
@@ -39,6 +41,7 @@ mod wait;
 pub use floor::RateFloor;
 pub use holding::{Holding, first_chunk_data_max, round_trip_bytes};
 pub use lane_count::{LANES_UNCHOSEN_MAX, PacketThreads};
+pub use lane_growth::{GrowthRule, GrowthSeen, LaneGrowth, ThreadTimes};
 pub use lanes::{
     LANES_MAX, LaneCounts, LaneSchedule, LaneSeen, LaneTask, LaneVerified, WITHDRAWN_LEN, Withdrawal,
 };

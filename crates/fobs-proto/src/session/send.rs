@@ -237,6 +237,11 @@ impl SendPolicy {
         Silence::since(now, *self.unanswered_since.get_or_insert(now), self.config.timeout)
     }
 
+    /// The number of the next chunk that the machine gets.
+    pub fn next_chunk(&self) -> ChunkId {
+        self.base + self.held()
+    }
+
     /// Buffers at the reader.
     pub fn granted(&self) -> u32 {
         self.granted

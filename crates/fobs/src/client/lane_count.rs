@@ -2,15 +2,16 @@
 //! because the thread of its packets was the limit.
 
 use super::Client;
+use crate::late_lanes;
 use fobs_engine::memory::history::RememberedPath;
-use fobs_engine::{LanesSetup, Reporter};
+use fobs_engine::{LanesSetup, LateLanes, Reporter};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::measured::Measured;
-use fobs_model::message::LANES;
+use fobs_model::message::{LANES, LateLanesOffer};
 use fobs_model::options::{Lanes, TransferOptions, Transport};
-use fobs_model::route::Way;
+use fobs_model::route::{Way, WayChange};
 use fobs_model::sample::{Cpu, ReceiverSample, SenderSample};
 use fobs_model::words::percent;
 use fobs_proto::session::PacketThreads;
@@ -24,6 +25,11 @@ const TIME_MIN_US: u64 = 3_000_000;
 pub(super) struct ClientLanes {
     /// Those beside the first, from the making of the link on.
     pub(super) setup: Option<LanesSetup>,
+    /// What was asked for of lanes that may be added, and what is kept for them from the making of the link on.
+    pub(super) asked_late: Option<LateLanesOffer>,
+    pub(super) late: Option<LateLanes>,
+    /// Those that the user chose, without the paths that are not there, if any is not.
+    pub(super) present: Option<Lanes>,
     /// Lanes of which nobody chose the number.
     unchosen: Option<u8>,
 }
@@ -81,8 +87,15 @@ impl Client<'_> {
     pub(super) fn wanted_lanes(&self) -> Lanes {
         match self.lanes.unchosen {
             Some(each) => Lanes { via: Vec::new(), each: Some(each) },
-            None => self.options.lanes.clone(),
+            None => self.lanes.present.as_ref().unwrap_or(&self.options.lanes).clone(),
         }
+    }
+
+    /// What is asked for of lanes that may be added: something where nobody chose any, and the session has one.
+    pub(super) fn ask_for_late_lanes(&mut self) -> Option<LateLanesOffer> {
+        let may_grow = are_unchosen(self.options) && self.lanes.unchosen.is_none();
+        self.lanes.asked_late = if may_grow { late_lanes::offer(self.options) } else { None };
+        self.lanes.asked_late
     }
 
     /// Whether it is the user who wants them.
@@ -95,8 +108,7 @@ impl Client<'_> {
         let lanes = self.lanes.setup.as_ref().map_or(1, LanesSetup::count);
         let watch = Arc::new(ThreadWatch {
             events: self.events.clone(),
-            seen: Mutex::default(),
-            lanes: u8::try_from(lanes).unwrap_or(u8::MAX),
+            seen: Mutex::new(Seen::of(u8::try_from(lanes).unwrap_or(u8::MAX))),
             unchosen: are_unchosen(self.options).then_some(self.lanes.unchosen.is_some()),
             remembered: RememberedPath::of_the_user(&self.channel.peer),
             direction,
@@ -109,8 +121,7 @@ impl Client<'_> {
 /// See [`Client::watched`].
 pub(super) struct ThreadWatch {
     events: Arc<dyn EventSink>,
-    seen: Mutex<(SenderSample, ReceiverSample)>,
-    lanes: u8,
+    seen: Mutex<Seen>,
     /// Whether an earlier copy chose the lanes; `None` where the user's options do.
     unchosen: Option<bool>,
     remembered: RememberedPath,
@@ -119,13 +130,39 @@ pub(super) struct ThreadWatch {
     via: Mutex<Option<String>>,
 }
 
+/// The newest samples of both ends, the lanes that the session has, and the samples with which it got the newest.
+#[derive(Default)]
+struct Seen {
+    ends: (SenderSample, ReceiverSample),
+    lanes: u8,
+    since: Option<(SenderSample, ReceiverSample)>,
+}
+
+impl Seen {
+    fn of(lanes: u8) -> Seen {
+        Seen { lanes, ..Seen::default() }
+    }
+
+    /// What both ends have counted with as many lanes as there are now.
+    fn with_these_lanes(&self) -> (SenderSample, ReceiverSample) {
+        match &self.since {
+            Some((sender, receiver)) => (self.ends.0.since(sender), self.ends.1.since(receiver)),
+            None => self.ends.clone(),
+        }
+    }
+}
+
 impl EventSink for ThreadWatch {
     fn event(&self, event: Event) {
         if let Event::Measured(measured) = &event {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             match &**measured {
-                Measured::Sender(sample) => seen.0 = sample.clone(),
-                Measured::Receiver(sample) => seen.1 = sample.clone(),
+                Measured::Sender(sample) => seen.ends.0 = sample.clone(),
+                Measured::Receiver(sample) => seen.ends.1 = sample.clone(),
+                Measured::Way(WayChange { lanes: Some(lanes), .. }) => {
+                    seen.lanes = *lanes;
+                    seen.since = Some(seen.ends.clone());
+                }
                 Measured::Way(change) if change.way == Way::Streams => self.tell_of_streams(),
                 _ => {}
             }
@@ -150,21 +187,28 @@ impl ThreadWatch {
     /// The copy is complete: remembers how many lanes the next one should have, and says so.
     pub(super) fn conclude(&self, mut done: Summary) -> Summary {
         let Some(had) = self.unchosen else { return done };
-        if had && self.lanes > 1 {
-            let because = format!(
-                "{} lanes, because a thread was the limit of an earlier copy over this path (--lanes 1 has one)",
-                self.lanes
-            );
-            done.lanes.insert(0, because);
-        }
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = seen.lanes;
+        if lanes > 1 {
+            let when = if had { "an earlier copy over this path" } else { "this copy with fewer" };
+            done.lanes.insert(
+                0,
+                format!("{lanes} lanes, because a thread was the limit of {when} (--lanes 1 has one)"),
+            );
+        }
         let cores = u32::try_from(fobs_sys::cores()).unwrap_or(u32::MAX);
-        let Some(threads) = threads_of(self.lanes, cores, &seen) else { return done };
+        let Some(threads) = threads_of(lanes, cores, &seen.with_these_lanes()) else {
+            if !had && lanes > 1 {
+                // Added too late to be judged: the next copy begins with them, and judges them.
+                self.remembered.keep_lanes(self.direction, lanes);
+            }
+            return done;
+        };
         let next = threads.lanes_next();
-        if next != self.lanes {
+        if next != lanes || !had && lanes > 1 {
             done.lanes.push(format!(
-                "the next copy over this path has {next} {}: the thread that seals or opens packets was busy for {} \
-                 of the time",
+                "the next copy over this path begins with {next} {}: the thread that seals or opens packets was busy \
+                 for {} of the time",
                 if next == 1 { "lane" } else { "lanes" },
                 percent(threads.busy)
             ));
@@ -195,7 +239,6 @@ fn threads_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fobs_model::route::WayChange;
 
     fn seen(sender_us: u64, receiver_us: u64, framed: u64) -> (SenderSample, ReceiverSample) {
         let cpu = |run_us| Cpu { run_us, delay_us: run_us / 100 };
@@ -220,6 +263,23 @@ mod tests {
     }
 
     #[test]
+    fn only_what_was_measured_with_the_present_lanes_counts() {
+        let busy = seen(9_500_000, 3_000_000, 0);
+        let later = |of: SenderSample, receiver: ReceiverSample| {
+            let sender = SenderSample {
+                time_us: of.time_us + 10_000_000,
+                cpu: Cpu { run_us: of.cpu.run_us + 4_000_000, ..of.cpu },
+                ..of
+            };
+            (sender, ReceiverSample { time_us: receiver.time_us + 10_000_000, ..receiver })
+        };
+        let ends = later(busy.0.clone(), busy.1.clone());
+        let seen = Seen { ends, lanes: 2, since: Some(busy) };
+        let threads = threads_of(seen.lanes, 16, &seen.with_these_lanes()).expect("it says enough");
+        assert!((threads.busy - 0.4).abs() < 0.01, "{threads:?}");
+    }
+
+    #[test]
     fn short_copies_and_streams_say_nothing() {
         assert_eq!(threads_of(1, 16, &seen(9_500_000, 0, 1000)), None);
         let (sender, receiver) = seen(9_500_000, 0, 0);
@@ -239,15 +299,15 @@ mod tests {
         };
         let watch = |via: Option<&str>| ThreadWatch {
             events: Arc::new(events.clone()),
-            seen: Mutex::default(),
-            lanes: 1,
+            seen: Mutex::new(Seen::of(1)),
             unchosen: None,
             remembered: RememberedPath::nowhere(),
             direction: TransferDirection::Push,
             via: Mutex::new(via.map(str::to_owned)),
         };
         let change = |way| {
-            let change = WayChange { seconds: 1.0, way, streams: 1, reason: "no answer".to_owned() };
+            let reason = "no answer".to_owned();
+            let change = WayChange { seconds: 1.0, way, streams: 1, lanes: None, reason };
             Event::Measured(Box::new(Measured::Way(change)))
         };
         let chosen = watch(Some("--via wlan0"));

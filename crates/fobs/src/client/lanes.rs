@@ -20,9 +20,20 @@ pub(super) struct ClientPath {
     local: Vec<IpAddr>,
     /// The interface by which they go; as routes say if none.
     interface: Option<String>,
+    /// What its socket is bound to.
+    binds: Binds,
     /// The only address of the server; any of its if none.
     remote: Option<IpAddr>,
     pub(super) name: String,
+}
+
+/// What the socket of a path is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Binds {
+    /// To one of its addresses, and to its interface where the kernel lets us.
+    Address,
+    /// To its interface alone, whose addresses may change, where the kernel lets us.
+    Interface,
 }
 
 impl ClientPath {
@@ -33,7 +44,8 @@ impl ClientPath {
     fn all(lanes: &Lanes, here: &[(String, IpAddr)]) -> Result<Vec<ClientPath>> {
         if lanes.via.is_empty() {
             let name = "the first path".to_owned();
-            return Ok(vec![ClientPath { local: Vec::new(), interface: None, remote: None, name }]);
+            let binds = Binds::Address;
+            return Ok(vec![ClientPath { local: Vec::new(), interface: None, binds, remote: None, name }]);
         }
         lanes.via.iter().map(|via| ClientPath::of(via, here)).collect()
     }
@@ -48,6 +60,7 @@ impl ClientPath {
                     local: if is_here { vec![*address] } else { Vec::new() },
                     // Every address of the loopback leads everywhere on this host.
                     interface: found.map(|(name, _)| name.clone()).filter(|_| !address.is_loopback()),
+                    binds: Binds::Address,
                     // One of the loopback leads to this host alone.
                     remote: (!is_here || address.is_loopback()).then_some(*address),
                     name,
@@ -62,7 +75,8 @@ impl ClientPath {
                     );
                     return Err(Error::new(ErrorKind::Usage, message));
                 }
-                Ok(ClientPath { local, interface: Some(interface.clone()), remote: None, name })
+                let (interface, binds) = (Some(interface.clone()), Binds::Interface);
+                Ok(ClientPath { local, interface, binds, remote: None, name })
             }
         }
     }
@@ -101,10 +115,19 @@ impl ClientPath {
     fn bind(&self, to: SocketAddr, cc: Option<&str>) -> Result<UdpSocket> {
         let any: IpAddr =
             if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let bound = |ip: IpAddr| {
+            UdpSocket::bind(SocketAddr::new(ip, 0), &udp_options(cc))
+                .map_err(|error| Error::new(ErrorKind::Socket, format!("cannot make a UDP socket: {error}")))
+        };
+        if let (Binds::Interface, Some(interface)) = (self.binds, &self.interface) {
+            let socket = bound(any)?;
+            if socket.bind_to_interface(interface).is_ok() {
+                return Ok(socket);
+            }
+        }
         let same = self.local.iter().filter(|ip| ip.is_ipv4() == to.is_ipv4());
         let here = same.max_by_key(|ip| common_bits(**ip, to.ip())).copied().unwrap_or(any);
-        let socket = UdpSocket::bind(SocketAddr::new(here, 0), &udp_options(cc))
-            .map_err(|error| Error::new(ErrorKind::Socket, format!("cannot make a UDP socket: {error}")))?;
+        let socket = bound(here)?;
         if let Some(interface) = &self.interface {
             // An old kernel wants a privilege for that: the address alone then says where answers come, and
             // routes say where packets go.
@@ -139,7 +162,30 @@ fn common_bits(a: IpAddr, b: IpAddr) -> u32 {
     }
 }
 
+/// Of several paths that the user chose, those whose interfaces have an address, and the others; `None` where all
+/// are there or none is.
+fn present_of(lanes: &Lanes, here: &[(String, IpAddr)]) -> Option<(Lanes, Vec<Via>)> {
+    let (via, missing): (Vec<Via>, Vec<Via>) =
+        lanes.via.iter().cloned().partition(|via| ClientPath::of(via, here).is_ok());
+    (!via.is_empty() && !missing.is_empty()).then(|| (Lanes { via, ..lanes.clone() }, missing))
+}
+
 impl Client<'_> {
+    /// Leaves out the paths of interfaces that are not there, such as a network that a laptop is not in, where the
+    /// user chose another that is. Each attempt looks again.
+    pub(super) fn leave_out_paths(&mut self) {
+        let lanes = &self.options.lanes;
+        let here = if lanes.via.len() > 1 { outside(Errand::Counters, local_addresses) } else { Vec::new() };
+        let (present, missing) = present_of(lanes, &here).unzip();
+        for via in missing.into_iter().flatten() {
+            let text = format!(
+                "--via {via} is left out: this host has no interface of that name with an address; the other paths carry the data"
+            );
+            self.events.event(Event::Notice(text));
+        }
+        self.lanes.present = present;
+    }
+
     /// What is asked of the server, if the user chose paths or lanes and the server knows them.
     pub(super) fn ask_for_lanes(&self) -> Option<LanesAsk> {
         let lanes = self.wanted_lanes();
@@ -256,6 +302,18 @@ mod tests {
         assert_eq!(path("e1").local.len(), 2, "of both families, and none of the link alone");
         let none = ClientPath::of(&Via::Interface("e7".to_owned()), &here()).expect_err("unknown");
         assert!(none.kind == ErrorKind::Usage && none.message.contains("\"e7\""), "{none}");
+    }
+
+    #[test]
+    fn paths_that_are_not_there_are_left_out_where_another_is() {
+        let lanes = |names: &[&str]| Lanes {
+            via: names.iter().map(|name| name.parse().expect("a path")).collect(),
+            each: Some(2),
+        };
+        assert_eq!(present_of(&lanes(&["e0", "10.0.2.2"]), &here()), None, "all may be there");
+        assert_eq!(present_of(&lanes(&["e7", "e8"]), &here()), None, "the first is named in an error");
+        let (present, missing) = present_of(&lanes(&["e7", "e1", "10.0.2.2"]), &here()).expect("one is not");
+        assert_eq!((present, missing), (lanes(&["e1", "10.0.2.2"]), lanes(&["e7"]).via));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Client;
 use super::candidates::Candidates;
 use super::lanes::ClientPath;
+use crate::late_lanes;
 use crate::session::path_validation;
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_channel::secure::schedule::{DatagramKeys, KeySchedule, SessionKeys, SessionSecret};
@@ -39,7 +40,13 @@ impl Client<'_> {
         };
         let granted = self.lanes_granted(accept)?;
         let count = if schedule == KeySchedule::Second { granted } else { 1 };
-        let keys = SessionKeys::with_lanes(secret, schedule, cipher, count);
+        let late = self.lanes.asked_late.take().zip(accept.late_lanes);
+        let most = late.filter(|_| count == 1).map_or(0, |(ours, theirs)| ours.most.min(theirs.most));
+        let mut keys = SessionKeys::with_lanes(secret, schedule, cipher, count + usize::from(most));
+        let of_late = keys.lanes.split_off((count - 1).min(keys.lanes.len()));
+        self.lanes.late = late
+            .filter(|_| !of_late.is_empty())
+            .map(|offers| late_lanes::of_client(of_late, offers, (direction, cc)));
         let (clock, paths, numbers) = (Clock::start(), self.paths()?, self.wanted_lanes().paths());
         let port = accept.udp_addresses.first().map_or(0, |at| at.port);
         let link = self.lane_link(&paths[0], (accept, port), (keys.datagrams, direction), (clock, cc))?;

@@ -108,6 +108,7 @@ impl<'a> Ready<'a> {
         let outcome = fobs_engine::send(SendJob {
             link,
             lanes: None,
+            late: None,
             // It is UDP that is tried.
             streams: None,
             source: Source::from_stream(Box::new(Zeros::new(time)), false)?,
@@ -151,6 +152,7 @@ impl<'a> Ready<'a> {
         let outcome = fobs_engine::receive(ReceiveJob {
             link,
             lanes: None,
+            late: None,
             streams: None,
             sink: Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream)?,
             survey: None,

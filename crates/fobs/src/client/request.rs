@@ -22,12 +22,14 @@ impl Client<'_> {
         resuming: Resuming,
         course: &mut Course,
     ) -> Result<Open> {
+        self.leave_out_paths();
         self.recall_lanes(direction, &mut course.unchosen);
         let lanes = self.ask_for_lanes();
         // Several lanes are of datagrams alone.
+        let late_lanes = if lanes.is_none() { self.ask_for_late_lanes() } else { None };
         let has_several = lanes.as_ref().is_some_and(|ask| ask.paths.len() > 1);
         let streams = if has_several { false } else { self.want_streams()? };
-        Ok(Open { streams, lanes, ..self.plain_open(direction, paths, resuming) })
+        Ok(Open { streams, lanes, late_lanes, ..self.plain_open(direction, paths, resuming) })
     }
 
     /// The same without streams and lanes.
@@ -59,6 +61,7 @@ impl Client<'_> {
             timeout: Some(options.timeout),
             streams: false,
             lanes: None,
+            late_lanes: None,
             reuse: self.reuse.clone(),
             must: Vec::new(),
         }

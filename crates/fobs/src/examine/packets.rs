@@ -135,6 +135,7 @@ fn send_job(
     let job = SendJob {
         link,
         lanes: None,
+        late: None,
         streams: None,
         source: Source::from_stream(Box::new(Zeros::new(TIME)), false)?,
         survey: None,
@@ -168,6 +169,7 @@ fn receive_job(
     let job = ReceiveJob {
         link,
         lanes: None,
+        late: None,
         streams: None,
         sink: Sink::to_stream(Box::new(tally), SourceShape::Stream)?,
         survey: None,

@@ -72,6 +72,7 @@ pub(super) fn send(
         udp_addresses: Vec::new(),
         tcp_addresses: Vec::new(),
         lanes: None,
+        late_lanes: None,
         secret: None,
         key_schedule: 1,
         cipher: String::new(),

@@ -3,12 +3,13 @@
 use super::lanes::{Binding, LanesAt};
 use super::streams::StreamEntrance;
 use super::{Policy, lanes, streams};
+use crate::late_lanes;
 use crate::session::{choose_cipher, path_validation, udp_options};
 use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use fobs_engine::streams::StreamSetup;
-use fobs_engine::{CHUNKS_MAX, Clock, LanesSetup, LinkSetup, lane_credit};
+use fobs_engine::{CHUNKS_MAX, Clock, LanesSetup, LateLanes, LinkSetup, lane_credit};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{
@@ -25,6 +26,8 @@ pub(super) struct Granted {
     pub(super) link: LinkSetup,
     /// Lanes beside the first.
     pub(super) lanes: Option<LanesSetup>,
+    /// What is kept for those that may be added.
+    pub(super) late: Option<LateLanes>,
     pub(super) streams: Option<StreamSetup>,
     pub(super) knows_survey: bool,
     /// Whether the client knows directories of which a listing has not all.
@@ -53,7 +56,9 @@ pub(super) fn grant(
     let Agreed { secret, told, schedule } = agree(channel, hello);
     let binding = Binding { at, ports, cc, carrier: channel.carrier };
     let sockets = ask.map(|ask| lanes::bind(ask, &binding)).unwrap_or_default();
-    let keys = SessionKeys::with_lanes(secret, schedule, cipher, sockets.len() + 1);
+    let (late_lanes, most) = late_lanes::grant(open, hello).unzip();
+    let mut keys = SessionKeys::with_lanes(secret, schedule, cipher, sockets.len() + 1 + most.unwrap_or(0));
+    let of_late = keys.lanes.split_off(sockets.len().min(keys.lanes.len()));
     let port = socket.local_addr().port();
     let own = ask.map(|ask| lanes::addresses(ask, at)).unwrap_or_default();
     let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().chain(own).map(Some));
@@ -66,6 +71,7 @@ pub(super) fn grant(
         shape: None,
         chunk_limit: lane_credit(CHUNKS_MAX, sockets.len() + 1),
         lanes: ask.map(|_| lanes::answer(&sockets)),
+        late_lanes,
         survey: false,
         limit_bps: None,
         withholds: false,
@@ -87,6 +93,8 @@ pub(super) fn grant(
         named: Vec::new(),
         validation: path_validation(hello, channel.peer.address.or(policy.client)),
     };
+    let beside = lanes::ports_beside(ports, channel.carrier);
+    let late = late_lanes::of_server(of_late, open, (direction, cc), beside);
     let lanes = lanes::setup(ask, (sockets, keys.lanes), &link)?;
     let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
     let offered = streams::offer(channel, hello, open, entrance, &link, keys.streams, ports)?;
@@ -95,7 +103,7 @@ pub(super) fn grant(
         setup
     });
     let (knows_survey, knows_parts) = (hello.has(SURVEY), hello.has(PARTS));
-    Ok(Granted { answer, link, lanes, streams, knows_survey, knows_parts })
+    Ok(Granted { answer, link, lanes, late, streams, knows_survey, knows_parts })
 }
 
 /// Where the first lane's socket is bound, and where those of the others.

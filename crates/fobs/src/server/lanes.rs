@@ -53,14 +53,18 @@ pub(super) fn may_come_anywhere(ask: &LanesAsk) -> bool {
     ask.paths.len() == 1 || ask.paths.iter().any(|path| *path > 0)
 }
 
-/// Sockets of the lanes beside the first: fewer where ports are scarce. At a daemon lanes leave half of its
-/// ports to the first lanes of other sessions, which have no other.
+/// Of these ports, those of lanes beside the first. At a daemon they leave half of its ports to the first lanes of
+/// other sessions, which have no other.
+pub(super) fn ports_beside((first, last): (u16, u16), carrier: Carrier) -> (u16, u16) {
+    match carrier {
+        Carrier::Ssh => (first, last),
+        Carrier::Daemon => (first, first + (last - first) / 2),
+    }
+}
+
+/// Sockets of the lanes beside the first: fewer where ports are scarce.
 pub(super) fn bind(ask: &LanesAsk, at: &Binding<'_>) -> Vec<UdpSocket> {
-    let (first, last) = at.ports;
-    let last = match at.carrier {
-        Carrier::Ssh => last,
-        Carrier::Daemon => first + (last - first) / 2,
-    };
+    let (first, last) = ports_beside(at.ports, at.carrier);
     let one = |path: &u8| {
         UdpSocket::bind_in_range(at.at.of_path(ask, *path), first..=last, &udp_options(at.cc)).ok()
     };

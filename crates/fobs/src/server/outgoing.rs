@@ -5,7 +5,7 @@ use crate::session::{sender_config, with_lanes};
 use fobs_channel::control::ControlChannel;
 use fobs_engine::memory::history::RememberedPath;
 use fobs_engine::memory::lessons::Lessons;
-use fobs_engine::{Clock, Endurance, Reporter, SendJob, SendOutcome, Steering, Throttle};
+use fobs_engine::{Clock, Endurance, LaneConfig, Reporter, SendJob, SendOutcome, Steering, Throttle};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;
 use fobs_model::event::EventSink;
@@ -38,7 +38,7 @@ pub(super) fn send(
     manner: SendManner,
     cancel: &CancelToken,
 ) -> Result<(SendOutcome, Arc<Reporter>)> {
-    let Granted { answer, mut link, lanes, streams, .. } = granted;
+    let Granted { answer, mut link, lanes, late, streams, .. } = granted;
     let SendManner { survey, delta, endurance, deadline, throttle, events } = manner;
     let far_limit_bps = throttle.cap(None);
     // The client's first datagram carries the credit, so none is known here.
@@ -46,6 +46,8 @@ pub(super) fn send(
     let sending = Sending { limit_bps, ..open.sending.clone() };
     let make = |sending: &Sending| sender_config(sending, open.payload_size, 0);
     let (config, lanes) = with_lanes(make(&sending)?, lanes, &sending, make)?;
+    let (chosen, payload_size) = (sending.clone(), open.payload_size);
+    let more: LaneConfig = Box::new(move || sender_config(&chosen, payload_size, 0));
     let ports = format!("port {}", link.socket.local_addr().port());
     accept(&channel.writer, Accept { shape: Some(source.shape()), ..answer })?;
     link.clock = Clock::start();
@@ -54,6 +56,7 @@ pub(super) fn send(
     let mut outcome = fobs_engine::send(SendJob {
         link,
         lanes,
+        late: late.map(|late| (late, more)),
         streams,
         source,
         survey,

@@ -2,7 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use fobs_model::event::DirectoriesMade;
-use fobs_model::message::{Accept, Bytes, Hello, HostPort, LanesGrant, SecretBytes, SecretText};
+use fobs_model::message::{
+    Accept, Bytes, Hello, HostPort, LanesGrant, LateLanesOffer, SecretBytes, SecretText,
+};
 
 /// Hands out a stream in pieces of one to `step` bytes, with an interruption between any two.
 struct Dribble<'a> {
@@ -274,6 +276,7 @@ fn a_frame_with_a_secret_is_written_to_one_piece_of_memory() {
         udp_addresses: (0..16).map(at).collect(),
         tcp_addresses: (0..16).map(at).collect(),
         lanes: Some(LanesGrant { ports: vec![u16::MAX; 15], window: u32::MAX }),
+        late_lanes: Some(LateLanesOffer { most: u8::MAX, window: u32::MAX }),
         secret: Some(SecretBytes::new(&[7; 32])),
         key_schedule: 2,
         cipher: "ChaCha20-Poly1305".to_owned(),

@@ -18,6 +18,7 @@ fn accept(object: Vec<u8>) -> Message {
     Message::Accept(Accept {
         tcp_addresses: Vec::new(),
         lanes: None,
+        late_lanes: None,
         udp_addresses: Vec::new(),
         secret: None,
         key_schedule: 1,

@@ -12,6 +12,8 @@ pub(super) enum ToLaneReceiver {
     Verdict { place: ChunkId, verdict: ChunkVerification },
     /// The room of a verified chunk is free.
     Free { place: ChunkId },
+    /// The lane has room for this number of chunks from now on.
+    Room(u32),
     /// A buffer to use again.
     Buffer(PageBuffer),
     /// The session ends.
@@ -19,17 +21,26 @@ pub(super) enum ToLaneReceiver {
 }
 
 /// Chunks whose room is free, until all before them are free too: at most the credit.
-#[derive(Default)]
 pub(super) struct Berth {
     next: ChunkId,
     free: BTreeSet<ChunkId>,
 }
 
 impl Berth {
+    /// Of a lane whose chunks before `from` are none of the desk's.
+    pub(super) fn new(from: ChunkId) -> Berth {
+        Berth { next: from, free: BTreeSet::new() }
+    }
+
     /// The room of a chunk is free.
     pub(super) fn free(&mut self, machine: &mut Receiver, place: ChunkId) {
         self.free.insert(place);
-        while self.free.remove(&self.next) {
+        self.settle(machine);
+    }
+
+    /// Gives rooms back, in order.
+    pub(super) fn settle(&mut self, machine: &mut Receiver) {
+        while machine.stored_below() == self.next && self.free.remove(&self.next) {
             machine.handle_stored(self.next);
             self.next += 1;
         }

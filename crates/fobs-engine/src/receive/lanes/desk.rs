@@ -46,6 +46,8 @@ struct Entry {
 
 /// See the module.
 pub(super) struct Desk {
+    /// The first chunk that comes here.
+    from: ChunkId,
     window: u32,
     /// Chunks below are stored, and verified.
     stored_below: ChunkId,
@@ -62,17 +64,24 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(window: u32) -> Desk {
+    /// For chunks from `from` on.
+    pub(super) fn new((from, window): (ChunkId, u32)) -> Desk {
         Desk {
+            from,
             window: window.max(1),
-            stored_below: 0,
-            verified_below: 0,
+            stored_below: from,
+            verified_below: from,
             entries: BTreeMap::new(),
             freed: 0,
             end: None,
             returns: VecDeque::new(),
             deeds: VecDeque::new(),
         }
+    }
+
+    /// Whether a chunk of the first lane, by its number there, comes here.
+    pub(super) fn has_had(&self, place: ChunkId) -> bool {
+        place >= self.from
     }
 
     pub(super) fn poll(&mut self) -> Option<Deed> {

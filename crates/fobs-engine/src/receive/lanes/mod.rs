@@ -4,25 +4,24 @@
 
 mod berth;
 mod desk;
+mod late;
 mod session;
 mod thread;
 
-use crate::Clock;
-use crate::RemedyPolicy;
-use crate::lanes::{LaneAccount, LaneMix, LanesSetup, lane_credit};
-use crate::letters::{Post, ToReceiver};
+pub(super) use late::LateReceiving;
+pub(super) use thread::LaneNeeds;
+
+use crate::lanes::{LaneAccount, LaneMix, LaneSetup, LanesSetup, lane_credit};
 use berth::{Berth, ToLaneReceiver};
 use desk::Desk;
-use fobs_channel::control::ControlWriter;
-use fobs_model::budget::MemoryBudget;
 use fobs_model::cause::Remedy;
 use fobs_model::error::Result;
 use fobs_model::sample::{Cpu, ReceiverSample};
-use fobs_proto::Timestamp;
-use fobs_proto::receiver::{ReceiverConfig, ReceiverStats};
+use fobs_proto::receiver::{Receiver, ReceiverConfig, ReceiverStats};
+use fobs_proto::{ChunkId, Timestamp};
 use std::sync::PoisonError;
 use std::time::Duration;
-use thread::{LaneNeeds, LaneThread};
+use thread::LaneThread;
 
 /// How long a lane may be unheard before the user is told that it leads nowhere.
 const UNHEARD_MAX: Duration = Duration::from_secs(4);
@@ -58,35 +57,75 @@ pub(super) struct LaneQuay {
     /// That of the first lane.
     berth: Berth,
     threads: Vec<LaneThread>,
+    /// What those of more lanes are started with; the room is that of all lanes together.
+    needs: LaneNeeds,
     first: String,
+    began: Timestamp,
     told: Vec<usize>,
     /// What all lanes spend their time on.
     mix: LaneMix<TIMES>,
 }
 
 /// The configuration of each lane of a session with `lanes`: together they have half of the room.
-pub(super) fn config_of_lane(config: ReceiverConfig, lanes: usize) -> ReceiverConfig {
+fn config_of_lane(config: ReceiverConfig, lanes: usize) -> ReceiverConfig {
     ReceiverConfig { chunks_max: lane_credit(config.chunks_max, lanes), ..config }
 }
 
 impl LaneQuay {
-    /// Starts the threads of the lanes beside the first; `config` is that of each lane.
-    pub(super) fn start(
-        setup: LanesSetup,
-        config: ReceiverConfig,
-        (writer, session): (&ControlWriter, &Post<ToReceiver>),
-        (budget, timeout, remedies): (&MemoryBudget, Duration, RemedyPolicy),
-        clock: Clock,
-    ) -> Result<LaneQuay> {
+    /// Starts the threads of the lanes beside the first; with the configuration of each.
+    pub(super) fn start(setup: LanesSetup, needs: &LaneNeeds) -> Result<(LaneQuay, ReceiverConfig)> {
+        let config = config_of_lane(needs.config, setup.count());
         let LanesSetup { further, first, window, .. } = setup;
-        let (desk, berth) = (Desk::new(window), Berth::default());
-        let mix = LaneMix::new(clock.now());
-        let mut quay = LaneQuay { desk, berth, threads: Vec::new(), first, told: Vec::new(), mix };
-        let needs = LaneNeeds { clock, config, timeout, writer, session, budget, remedies };
+        let mut quay = LaneQuay::of_first((first, needs.clock.now()), (0, window), needs.clone());
+        let of_lane = LaneNeeds { config, ..needs.clone() };
         for (lane, setup) in (1..).zip(further) {
-            quay.threads.push(thread::start(lane, setup, &needs)?);
+            quay.threads.push(thread::start(lane, setup, &of_lane)?);
         }
-        Ok(quay)
+        Ok((quay, config))
+    }
+
+    /// With the first lane alone, of a session that began then; its first chunk at the desk is `from`.
+    fn of_first(
+        (first, began): (String, Timestamp),
+        (from, window): (ChunkId, u32),
+        needs: LaneNeeds,
+    ) -> LaneQuay {
+        LaneQuay {
+            desk: Desk::new((from, window)),
+            berth: Berth::new(from),
+            threads: Vec::new(),
+            mix: LaneMix::new(needs.clock.now()),
+            needs,
+            first,
+            began,
+            told: Vec::new(),
+        }
+    }
+
+    /// Starts the thread of one more lane.
+    fn add(&mut self, setup: LaneSetup) -> Result<()> {
+        let lane = self.count();
+        let config = config_of_lane(self.needs.config, lane + 1);
+        let needs = LaneNeeds { config, ..self.needs.clone() };
+        self.threads.push(thread::start(lane, setup, &needs)?);
+        Ok(())
+    }
+
+    /// Tells the lanes beside the first what room they have now: that of each lane.
+    fn share_room(&self) -> u32 {
+        let room = config_of_lane(self.needs.config, self.count()).chunks_max;
+        (1..self.count()).for_each(|lane| self.tell(lane, ToLaneReceiver::Room(room)));
+        room
+    }
+
+    /// How many lanes there are, the first included.
+    fn count(&self) -> usize {
+        self.threads.len() + 1
+    }
+
+    /// The room of a chunk of the first lane that is none of the desk's is free.
+    pub(super) fn settle_first(&mut self, machine: &mut Receiver) {
+        self.berth.settle(machine);
     }
 
     /// What lanes beside the first have done about losses since the last call.
@@ -143,12 +182,18 @@ impl LaneQuay {
     }
 
     /// Lanes that have not been heard for so long that the user should know, each said once.
-    fn unheard(&mut self, (now, began): (Timestamp, Timestamp), first: Option<Timestamp>) -> Vec<String> {
+    fn unheard(&mut self, now: Timestamp, first: Option<Timestamp>) -> Vec<String> {
         let heard: Vec<_> = std::iter::once(first).chain(self.seen().map(|seen| seen.heard)).collect();
-        if now - began < UNHEARD_MAX || heard.iter().all(Option::is_none) {
+        if heard.iter().all(Option::is_none) {
             return Vec::new();
         }
-        let silent = heard.iter().enumerate().filter(|(_, heard)| heard.is_none());
+        let began = |lane: usize| {
+            lane.checked_sub(1)
+                .and_then(|lane| self.threads.get(lane))
+                .map_or(self.began, |thread| thread.began)
+        };
+        let is_silent = |lane: usize| now - began(lane) >= UNHEARD_MAX;
+        let silent = heard.iter().enumerate().filter(|(lane, heard)| heard.is_none() && is_silent(*lane));
         let silent: Vec<usize> =
             silent.map(|(lane, _)| lane).filter(|lane| !self.told.contains(lane)).collect();
         self.told.extend(&silent);

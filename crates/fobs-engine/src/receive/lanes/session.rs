@@ -97,7 +97,7 @@ impl Receiving {
                     return self.writer.post(&Message::LaneRejected { lane: 0, chunk: place, attempt });
                 }
             }
-            ToLaneReceiver::End => {}
+            ToLaneReceiver::End | ToLaneReceiver::Room(_) => {}
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Receiving {
     /// Tells the user of lanes that lead nowhere, and of what the others do about losses.
     pub(in crate::receive) fn look_after_lanes(&mut self, now: Timestamp) {
         let Some(quay) = &mut self.lanes else { return };
-        for sentence in quay.unheard((now, self.began), self.link.last_heard()) {
+        for sentence in quay.unheard(now, self.link.last_heard()) {
             self.reporter.notice_here(sentence);
         }
         for remedy in quay.take_remedies() {

@@ -35,6 +35,7 @@ const LETTERS_SPARE: usize = 16;
 pub(super) struct LaneThread {
     pub(super) post: Post<ToLaneReceiver>,
     pub(super) name: String,
+    pub(super) began: Timestamp,
     pub(super) seen: Arc<Mutex<LaneSeen>>,
     /// What it has done about its losses, until the session takes it: at most two for each step.
     pub(super) remedies: Arc<Mutex<Vec<Remedy>>>,
@@ -42,14 +43,26 @@ pub(super) struct LaneThread {
 }
 
 /// What every lane's thread is started with.
-pub(super) struct LaneNeeds<'a> {
+#[derive(Clone)]
+pub(in crate::receive) struct LaneNeeds {
     pub(super) clock: Clock,
-    pub(super) config: ReceiverConfig,
+    pub(in crate::receive) config: ReceiverConfig,
     pub(super) timeout: Duration,
-    pub(super) writer: &'a ControlWriter,
-    pub(super) session: &'a Post<ToReceiver>,
-    pub(super) budget: &'a MemoryBudget,
+    pub(super) writer: ControlWriter,
+    pub(super) session: Post<ToReceiver>,
+    pub(super) budget: MemoryBudget,
     pub(super) remedies: RemedyPolicy,
+}
+
+impl LaneNeeds {
+    pub(in crate::receive) fn new(
+        clock: Clock,
+        config: ReceiverConfig,
+        (timeout, remedies): (Duration, RemedyPolicy),
+        (writer, session, budget): (ControlWriter, Post<ToReceiver>, MemoryBudget),
+    ) -> LaneNeeds {
+        LaneNeeds { clock, config, timeout, writer, session, budget, remedies }
+    }
 }
 
 struct LaneReceiver {
@@ -82,7 +95,7 @@ enum Goes {
 }
 
 /// Starts the thread of a lane.
-pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Result<LaneThread> {
+pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds) -> Result<LaneThread> {
     let LaneSetup { link, name } = setup;
     let link = Link::new(LinkSetup { clock: needs.clock, ..link });
     let room = needs.config.chunks_max as usize * LETTERS_PER_CHUNK + LETTERS_SPARE;
@@ -95,8 +108,8 @@ pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Res
         lane,
         machine,
         policy: ReceivePolicy::new(began, link.side, needs.timeout),
-        arrivals: Arrivals::within(needs.budget)?,
-        berth: Berth::default(),
+        arrivals: Arrivals::within(&needs.budget)?,
+        berth: Berth::new(0),
         next_ack: 0,
         letters,
         hopeless: None,
@@ -115,7 +128,7 @@ pub(super) fn start(lane: usize, setup: LaneSetup, needs: &LaneNeeds<'_>) -> Res
         let _alarm = receiver.session.alarm(ToReceiver::StoreFailed);
         receiver.run();
     })?;
-    Ok(LaneThread { post, name, seen, remedies: remedied, handle: Some(handle) })
+    Ok(LaneThread { post, name, began, seen, remedies: remedied, handle: Some(handle) })
 }
 
 impl LaneThread {
@@ -255,6 +268,7 @@ impl LaneReceiver {
             };
             match letter {
                 ToLaneReceiver::End => return Goes::Ends,
+                ToLaneReceiver::Room(chunks_max) => self.machine.set_room(chunks_max),
                 ToLaneReceiver::Buffer(buffer) => self.arrivals.give_back(buffer),
                 ToLaneReceiver::Free { place } => self.berth.free(&mut self.machine, place),
                 ToLaneReceiver::Verdict { place, verdict } => {

@@ -1,6 +1,7 @@
 //! A sending session of several lanes (protocol 13). The session's thread has the first lane, reads ahead and
 //! reports; each further lane has a thread. They share a table of chunks with its schedule, and nothing else.
 
+mod late;
 mod news;
 mod seat;
 mod session;
@@ -8,14 +9,15 @@ mod shown;
 mod table;
 mod thread;
 
+pub(super) use late::LateSending;
 pub(super) use seat::Seat;
 pub(super) use shown::{LaneShown, Spent};
 pub(super) use table::LaneChunk;
 
 use super::held::AboutChunk;
-use crate::Link;
-use crate::lanes::{LaneMix, LanesSetup};
+use crate::lanes::{LaneMix, LaneSetup, LanesSetup, no_such_lane};
 use crate::letters::{Post, ToSender};
+use crate::{Clock, Link};
 use fobs_model::error::Result;
 use fobs_model::measured::Measured;
 use fobs_model::sample::SenderSample;
@@ -32,7 +34,7 @@ use shown::TIMES;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use table::{LaneCourse, LaneTable};
+use table::{Agreement, LaneCourse, LaneTable};
 use thread::{LaneStart, LaneThread, ToLaneSender};
 
 /// Chunks that are read before a lane asks for them, beside one for each lane: what a reader fills while
@@ -50,6 +52,7 @@ pub(super) struct LaneHub {
     pub(super) seat: Seat,
     first: String,
     threads: Vec<LaneThread>,
+    ends: HubEnds,
     /// The user's cap on the rate.
     limit: SharedLimit,
     /// Chunks of the object that are not settled, in order: at most the window.
@@ -67,6 +70,14 @@ pub(super) struct LaneHub {
     mix: LaneMix<TIMES>,
 }
 
+/// What the threads of lanes are started with.
+pub(super) struct HubEnds {
+    clock: Clock,
+    session: Post<ToSender>,
+    /// How long packets may wait for an answer.
+    timeout: Duration,
+}
+
 impl LaneHub {
     /// Starts the threads of the lanes beside the first, which has this link; `configs` are theirs.
     pub(super) fn start(
@@ -77,33 +88,55 @@ impl LaneHub {
         timeout: Duration,
     ) -> Result<LaneHub> {
         let LanesSetup { further, first, window, .. } = setup;
-        let (clock, waker) = (first_link.clock(), first_link.waker());
-        let limit = SharedLimit::new(clock.now(), configs.iter().find_map(|config| config.rate_limit));
-        let started = further.into_iter().zip(configs);
-        let starts: Vec<_> = started.map(|(lane, config)| LaneStart::new(lane, clock, config)).collect();
-        let wakers = std::iter::once(waker).chain(starts.iter().map(LaneStart::waker)).collect();
-        let table = LaneTable::new(wakers, window);
-        let seat = Seat::new(0, table.clone());
-        let mut hub = LaneHub {
+        let ends = HubEnds { clock: first_link.clock(), session: session.clone(), timeout };
+        let limit = configs.iter().find_map(|config| config.rate_limit);
+        let table = LaneTable::new(first_link.waker(), (0, window), Agreement::Made);
+        let mut hub = LaneHub::of_first((first, table), (0, window), limit, ends);
+        for (lane, config) in further.into_iter().zip(configs) {
+            hub.add(lane, config)?;
+        }
+        Ok(hub)
+    }
+
+    /// With the first lane alone, whose first chunk is this one.
+    fn of_first(
+        (first, table): (String, Arc<LaneTable>),
+        (from, window): (ChunkId, u32),
+        limit: Option<Rate>,
+        ends: HubEnds,
+    ) -> LaneHub {
+        let now = ends.clock.now();
+        LaneHub {
+            seat: Seat::new((0, from), table.clone()),
             table,
-            seat,
             first,
             threads: Vec::new(),
-            limit,
+            ends,
+            limit: SharedLimit::new(now, limit),
             about: VecDeque::new(),
-            settled: 0,
+            settled: from,
             lent: Vec::new(),
             window,
             granted: 0,
-            grants: 0,
-            began: clock.now(),
+            grants: u64::from(from),
+            began: now,
             told: Vec::new(),
-            mix: LaneMix::new(clock.now()),
-        };
-        for (lane, start) in (1..).zip(starts) {
-            hub.threads.push(start.run((lane, hub.limit_share()), &hub.table, session.clone(), timeout)?);
+            mix: LaneMix::new(now),
         }
-        Ok(hub)
+    }
+
+    /// Starts the thread of one more lane.
+    fn add(&mut self, lane: LaneSetup, config: SenderConfig) -> Result<()> {
+        let start = LaneStart::new(lane, self.ends.clock, config);
+        let Some(lane) = self.table.add(start.waker()) else { return Err(no_such_lane(u8::MAX)) };
+        let (session, timeout) = (self.ends.session.clone(), self.ends.timeout);
+        self.threads.push(start.run((lane, self.limit_share()), &self.table, session, timeout)?);
+        Ok(())
+    }
+
+    /// How many lanes there are, the first included.
+    fn count(&self) -> usize {
+        self.threads.len() + 1
     }
 
     /// Whether the reader should get another buffer now, of which there are at most `grants_max`: most file
@@ -255,17 +288,22 @@ impl LaneHub {
         lane.checked_sub(1).and_then(|lane| self.threads.get(lane)).map_or(&self.first, |thread| &thread.name)
     }
 
+    /// When a lane began.
+    fn began_of(&self, lane: usize) -> Timestamp {
+        lane.checked_sub(1).and_then(|lane| self.threads.get(lane)).map_or(self.began, |thread| thread.began)
+    }
+
     /// Lanes that have not been heard for so long that the user should know, each said once.
     pub(super) fn unheard(&mut self, now: Timestamp) -> Vec<String> {
-        if now - self.began < UNHEARD_MAX {
-            return Vec::new();
-        }
         let shown = self.table.shown();
         if shown.iter().all(|lane| lane.heard.is_none()) {
             // The session says that UDP is blocked.
             return Vec::new();
         }
-        let silent = shown.iter().enumerate().filter(|(_, shown)| shown.heard.is_none());
+        let is_unheard = |lane: usize, shown: &LaneShown| {
+            shown.heard.is_none() && now - self.began_of(lane) >= UNHEARD_MAX
+        };
+        let silent = shown.iter().enumerate().filter(|(lane, shown)| is_unheard(*lane, shown));
         let silent: Vec<usize> =
             silent.map(|(lane, _)| lane).filter(|lane| !self.told.contains(lane)).collect();
         self.told.extend(&silent);
@@ -277,8 +315,9 @@ impl LaneHub {
         let shown = self.table.shown();
         let sum: u64 = shown.iter().map(|lane| lane.stats.data_bytes_acked).sum();
         let lanes = shown.iter().enumerate();
-        let mut said: Vec<_> =
-            lanes.map(|(lane, shown)| shown.sentence(lane, self.name(lane), sum, self.began)).collect();
+        let mut said: Vec<_> = lanes
+            .map(|(lane, shown)| shown.sentence(lane, self.name(lane), sum, self.began_of(lane)))
+            .collect();
         let LaneCounts { taken_over, given_up, bytes_twice, .. } = self.table.counts();
         if bytes_twice > 0 {
             let mb = bytes_twice as f64 / 1e6;

@@ -29,14 +29,22 @@ struct LaneCopy {
 pub(in crate::send) struct Seat {
     lane: usize,
     table: Arc<LaneTable>,
+    /// Its first chunk of the schedule, by its own number: chunks before are the session's.
+    from: ChunkId,
     /// The lane's number of the first of `copies`.
     base: ChunkId,
     copies: VecDeque<LaneCopy>,
 }
 
 impl Seat {
-    pub(super) fn new(lane: usize, table: Arc<LaneTable>) -> Seat {
-        Seat { lane, table, base: 0, copies: VecDeque::new() }
+    /// Of a lane whose first chunk of the schedule is `from`.
+    pub(super) fn new((lane, from): (usize, ChunkId), table: Arc<LaneTable>) -> Seat {
+        Seat { lane, table, from, base: from, copies: VecDeque::new() }
+    }
+
+    /// Whether a chunk, by the lane's number, is one of the schedule.
+    pub(in crate::send) fn has_had(&self, place: ChunkId) -> bool {
+        place >= self.from
     }
 
     /// Gives back what the receiver has verified.

@@ -47,6 +47,9 @@ impl Sending {
     /// `Integrity` for a chunk that failed too often; `Protocol` for a lane that there is not.
     pub(in crate::send) fn send_lane_again(&mut self, lane: u8, chunk: ChunkId, attempt: u8) -> Result<()> {
         let Some(lanes) = &mut self.lanes else { return Err(crate::lanes::no_such_lane(lane)) };
+        if lane == 0 && !lanes.seat.has_had(chunk) {
+            return self.send_own_again(chunk, attempt);
+        }
         if lane == 0 {
             let mistaken = lanes.seat.send_again(&mut self.policy, &mut self.machine, (chunk, attempt))?;
             if mistaken {
@@ -68,7 +71,8 @@ impl Sending {
     /// Takes a sample of all lanes.
     pub(in crate::send) fn measure(&mut self, now: Timestamp, audience: Audience) {
         let sample = self.stream_figures().sample;
-        self.telemetry.measure(now, &self.machine, (sample, self.lanes.as_mut()), audience);
+        let shown = self.telemetry.measure(now, &self.machine, (sample, self.lanes.as_mut()), audience);
+        self.watch_sender(&shown);
     }
 
     /// Counters of all lanes.
@@ -91,6 +95,6 @@ impl Sending {
 
     /// Whether any chunk that is held has something of the object.
     pub(in crate::send) fn have_content(&self) -> bool {
-        self.lanes.as_ref().map_or_else(|| self.held.have_content(), |lanes| lanes.have_content())
+        self.held.have_content() || self.lanes.as_ref().is_some_and(|lanes| lanes.have_content())
     }
 }

@@ -83,6 +83,15 @@ struct LaneState {
     chunks: VecDeque<Arc<LaneChunk>>,
     berths: Vec<Berth>,
     course: LaneCourse,
+    agreement: Agreement,
+}
+
+/// Whether the receiver knows that chunks are those of lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// Not yet: nothing may be sent.
+    Awaited,
+    Made,
 }
 
 /// Whether lanes send.
@@ -106,25 +115,45 @@ struct Berth {
     news: LaneNews,
 }
 
-impl LaneTable {
-    /// For the lanes with these wakers.
-    pub(super) fn new(wakers: Vec<Waker>, window: u32) -> Arc<LaneTable> {
-        let schedule = LaneSchedule::new(wakers.len(), window);
-        let berth = |waker| Berth {
+impl Berth {
+    fn new(waker: Waker) -> Berth {
+        Berth {
             waker,
             is_idle: false,
             withdrawals: VecDeque::new(),
             shown: LaneShown::default(),
             news: LaneNews::default(),
-        };
+        }
+    }
+}
+
+impl LaneTable {
+    /// For a first lane with this waker, and chunks from `from` on.
+    pub(super) fn new(waker: Waker, (from, window): (ChunkId, u32), agreement: Agreement) -> Arc<LaneTable> {
         Arc::new(LaneTable(Mutex::new(LaneState {
-            schedule,
-            first: 0,
-            begun: 0,
+            schedule: LaneSchedule::from_chunk(from, 1, window),
+            first: from,
+            begun: from,
             chunks: VecDeque::new(),
-            berths: wakers.into_iter().map(berth).collect(),
+            berths: vec![Berth::new(waker)],
             course: LaneCourse::On,
+            agreement,
         })))
+    }
+
+    /// Adds a lane with this waker; its number. `None` if there are too many.
+    pub(super) fn add(&self, waker: Waker) -> Option<usize> {
+        let mut state = self.lock();
+        let lane = state.schedule.add_lane()?;
+        state.berths.push(Berth::new(waker));
+        Some(lane)
+    }
+
+    /// The receiver takes chunks of lanes from now on.
+    pub(super) fn agree(&self) {
+        let mut state = self.lock();
+        state.agreement = Agreement::Made;
+        state.berths.iter().for_each(|berth| berth.waker.wake());
     }
 
     /// A lane that panicked ends the session; what the others see until then is whole or a step behind.
@@ -159,7 +188,7 @@ impl LaneTable {
     /// What a lane with room sends next.
     pub(super) fn next(&self, now: Timestamp, lane: usize, seen: LaneSeen) -> Option<LaneWork> {
         let mut state = self.lock();
-        if state.course != LaneCourse::On {
+        if state.course != LaneCourse::On || state.agreement != Agreement::Made {
             return None;
         }
         state.schedule.observe(now, lane, seen);

@@ -50,6 +50,7 @@ enum LaneEnd {
 pub(super) struct LaneThread {
     pub(super) post: Post<ToLaneSender>,
     pub(super) name: String,
+    pub(super) began: Timestamp,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -98,13 +99,13 @@ impl LaneStart {
             ports: String::new(),
             side,
             udp_error: None,
-            streams: StreamsTried::Yes(None),
+            streams: StreamsTried::Lanes,
         };
         let sender = LaneSender {
             lane,
             machine,
             policy: SendPolicy::new(policy),
-            seat: Seat::new(lane, table.clone()),
+            seat: Seat::new((lane, 0), table.clone()),
             table: table.clone(),
             outbox: Outbox::new(),
             letters,
@@ -120,7 +121,7 @@ impl LaneStart {
             let _alarm = session.alarm(ToSender::ReadFailed);
             sender.run(&session);
         })?;
-        Ok(LaneThread { post, name, handle: Some(handle) })
+        Ok(LaneThread { post, name, began, handle: Some(handle) })
     }
 }
 

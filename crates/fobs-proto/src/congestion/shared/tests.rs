@@ -181,3 +181,60 @@ fn every_controller_can_be_shared() {
     let path = PathShare::new(Box::new(Fixed::new(Rate::ZERO)), LEN);
     assert!(path.lane().pacing_rate().is_some_and(|rate| rate > Rate::ZERO), "no lane stands still");
 }
+
+#[test]
+fn a_path_that_one_sender_used_alone_is_shared_from_then_on() {
+    let mut controller = CongestionControl::Cubic.controller(LEN).expect("it needs no rate");
+    controller.on_sent(&sent(0, 5000));
+    let window = controller.congestion_window();
+    let path = PathShare::around(&mut controller, at(0), (5000, LEN));
+    assert_eq!(controller.congestion_window(), window, "alone it has all of it");
+    let mut second = path.lane();
+    assert_eq!(second.congestion_window(), window - 5000, "what the first leaves");
+    second.on_sent(&sent(1, 3000));
+    assert_eq!(controller.congestion_window(), window - 3000);
+    let mut remembered = PathHistory::default();
+    second.remember(&mut remembered);
+    second.recall(&PathHistory::default());
+    assert_eq!(controller.congestion_window(), window - 3000, "nothing is recalled in the middle");
+}
+
+/// As of one 5-tuple that a router sends nowhere: the path is as good as before for the others.
+#[test]
+fn a_lane_that_falls_silent_has_no_part_of_the_path() {
+    let (path, seen) = noting();
+    let (mut alive, mut dead) = (path.lane(), path.lane());
+    for lane in [&mut alive, &mut dead] {
+        lane.on_sent(&sent(0, 1000));
+        lane.on_ack(&ack(20, 0, 500_000));
+    }
+    let rate = |lane: &dyn Controller| lane.pacing_rate().expect("it has one").as_bytes();
+    let half = rate(alive.as_ref());
+    let mut ms = 20;
+    for _ in 0..20 {
+        ms += 100;
+        alive.on_sent(&sent(ms - 10, 1000));
+        alive.on_ack(&ack(ms, 0, 1_000_000));
+        dead.on_sent(&sent(ms + 1, 2000));
+        let sent = (at(ms - 60), at(ms - 50));
+        let (packets, bytes, bytes_in_flight) = (2, 2000, 0);
+        let (evidence, cause) = (LossEvidence::Silence, LossCause::Inconclusive);
+        dead.on_loss(&LossEpisode {
+            now: at(ms + 2),
+            packets,
+            bytes,
+            bytes_in_flight,
+            sent,
+            evidence,
+            cause,
+        });
+    }
+    assert_eq!(rate(alive.as_ref()), 2 * half, "it has all of the rate");
+    let told = seen.lock().expect("no panic");
+    assert_eq!(told.losses, [LossEvidence::Acks], "the first loss may be the path's");
+    let newest = told.acks.last().expect("some").1;
+    assert_eq!(newest, Some(1_000_000), "its old rate hides no new one");
+    drop(told);
+    dead.on_ack(&ack(ms + 5, 0, 100_000));
+    assert_eq!(rate(alive.as_ref()), half, "it is back");
+}

@@ -155,3 +155,29 @@ fn lanes_that_do_not_exist_are_no_ones() {
     assert!(schedule.is_silent(7));
     assert_eq!(schedule.poll_task(0, true), Some(LaneTask::Next(0)), "there is at least one");
 }
+
+#[test]
+fn a_lane_that_came_late_takes_its_part() {
+    let mut schedule = LaneSchedule::from_chunk(7, 1, 8);
+    assert_eq!((schedule.verified_below(), schedule.open()), (7, 0));
+    schedule.observe(at(0), 0, seen(10, 0, 1));
+    assert_eq!(take(&mut schedule, 0, true), Some(LaneTask::Next(7)));
+    assert_eq!(schedule.add_lane(), Some(1));
+    assert_eq!(take(&mut schedule, 1, true), Some(LaneTask::Next(8)), "one, before its first round trip");
+    assert_eq!(take(&mut schedule, 1, true), None);
+    // It never answers: its chunk goes to the first.
+    let waits = LaneSeen { rate: None, round_trip: Duration::ZERO, ..seen(1, MIB, 0) };
+    schedule.observe(at(100), 1, waits);
+    schedule.observe(at(1200), 1, waits);
+    assert_eq!(take(&mut schedule, 0, false), Some(LaneTask::Again(8)));
+    assert_eq!(schedule.handle_verified(0), Some(LaneVerified::First(7)));
+    assert_eq!(schedule.handle_verified(0), Some(LaneVerified::First(8)));
+    assert_eq!(schedule.verified_below(), 9);
+}
+
+#[test]
+fn no_more_lanes_are_added_than_there_may_be() {
+    let mut schedule = LaneSchedule::new(1, 8);
+    let added = (0..30).filter_map(|_| schedule.add_lane()).count();
+    assert_eq!(added, LANES_MAX - 1);
+}

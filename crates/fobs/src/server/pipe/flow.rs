@@ -110,6 +110,7 @@ fn receive_now(mut flow: Flow, valve: &Valve) -> Result<u64> {
     let outcome = fobs_engine::receive(ReceiveJob {
         link,
         lanes: None,
+        late: None,
         streams,
         sink,
         survey: None,

@@ -29,6 +29,7 @@ fn deeds(desk: &mut Desk, kept: &mut Vec<PageBuffer>) -> Vec<String> {
                 ToLaneReceiver::Verdict { place, verdict } => format!("lane {lane}: {place} {verdict:?}"),
                 ToLaneReceiver::Free { place } => format!("lane {lane}: {place} is free"),
                 ToLaneReceiver::Buffer(_) => format!("lane {lane}: a buffer"),
+                ToLaneReceiver::Room(chunks) => format!("lane {lane}: room for {chunks}"),
                 ToLaneReceiver::End => format!("lane {lane}: the end"),
             },
         });
@@ -38,7 +39,7 @@ fn deeds(desk: &mut Desk, kept: &mut Vec<PageBuffer>) -> Vec<String> {
 
 #[test]
 fn a_chunk_behind_a_hole_frees_its_lane_and_one_in_order_when_it_is_stored() {
-    let (mut desk, mut kept) = (Desk::new(4), Vec::new());
+    let (mut desk, mut kept) = (Desk::new((0, 4)), Vec::new());
     arrives(&mut desk, (1, 0), last(1)).expect("in the window");
     assert_eq!(deeds(&mut desk, &mut kept), ["check 1 of 1"]);
     desk.handle_verdict(1, ChunkVerification::Verified);
@@ -57,7 +58,7 @@ fn a_chunk_behind_a_hole_frees_its_lane_and_one_in_order_when_it_is_stored() {
 
 #[test]
 fn a_second_copy_waits_for_the_verdict_and_counts_if_the_first_is_wrong() {
-    let (mut desk, mut kept) = (Desk::new(4), Vec::new());
+    let (mut desk, mut kept) = (Desk::new((0, 4)), Vec::new());
     for at in [(0, 3), (1, 5), (2, 7)] {
         arrives(&mut desk, at, some(0)).expect("in the window");
     }
@@ -76,7 +77,7 @@ fn a_second_copy_waits_for_the_verdict_and_counts_if_the_first_is_wrong() {
 
 #[test]
 fn a_withdrawn_chunk_is_told_and_nothing_else() {
-    let (mut desk, mut kept) = (Desk::new(4), Vec::new());
+    let (mut desk, mut kept) = (Desk::new((0, 4)), Vec::new());
     desk.arrives((1, 9), PageBuffer::new(1 << 16).expect("memory"), NUMBER_LEN).expect("withdrawn");
     let told = ["lane 1: 9 Verified", "lane 1: 9 is free", "lane 1: a buffer"];
     assert_eq!(deeds(&mut desk, &mut kept), told);
@@ -84,7 +85,7 @@ fn a_withdrawn_chunk_is_told_and_nothing_else() {
 
 #[test]
 fn what_no_sender_of_ours_sends_is_refused() {
-    let mut desk = Desk::new(4);
+    let mut desk = Desk::new((0, 4));
     let kind = |outcome: Result<()>| outcome.expect_err("refused").kind;
     assert_eq!(kind(arrives(&mut desk, (0, 0), some(4))), ErrorKind::Protocol);
     let short = desk.arrives((0, 0), PageBuffer::new(1 << 16).expect("memory"), 3);
@@ -94,4 +95,15 @@ fn what_no_sender_of_ours_sends_is_refused() {
     arrives(&mut desk, (0, 1), last(3)).expect("the end");
     assert_eq!(kind(arrives(&mut desk, (1, 0), last(1))), ErrorKind::Protocol, "another end");
     assert_eq!(kind(arrives(&mut desk, (1, 0), some(3))), ErrorKind::Protocol, "the last, and not the last");
+}
+
+#[test]
+fn chunks_before_the_first_of_the_desk_are_known() {
+    let (mut desk, mut kept) = (Desk::new((6, 4)), Vec::new());
+    assert!(!desk.has_had(5) && desk.has_had(6) && !desk.is_complete());
+    arrives(&mut desk, (1, 0), some(2)).expect("known");
+    assert_eq!(deeds(&mut desk, &mut kept), ["lane 1: 0 Verified", "lane 1: 0 is free", "lane 1: a buffer"]);
+    arrives(&mut desk, (1, 1), some(9)).expect("in the window");
+    let beyond = arrives(&mut desk, (1, 2), some(10)).expect_err("beyond it");
+    assert_eq!(beyond.kind, ErrorKind::Protocol);
 }
