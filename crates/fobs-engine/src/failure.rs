@@ -137,9 +137,9 @@ impl PeerName {
         )
     }
 
-    /// The socket takes no datagrams for the peer: the end, unless something else may carry the data. Then it is
-    /// one more way in which UDP is blocked, as by a local firewall. Where the peer was `heard`, what it was
-    /// reached by may come back, as an address that its interface has lost: the silence decides.
+    /// The socket takes no datagrams for the peer: the end, unless something else may carry the data. Then it
+    /// is one more way in which UDP is blocked, as by a local firewall. Where the peer was `heard`, what it
+    /// was reached by may come back, as an address that its interface has lost: the silence decides.
     pub(super) fn refused_datagrams(
         &mut self,
         error: &std::io::Error,

@@ -67,7 +67,8 @@ pub(super) struct PathProfile {
     pub(super) excess: f64,
     /// What it delivered.
     pub(super) rates: Rates,
-    /// What was delivered in all of that time, whatever limited: it carries that much, datagram bits per second.
+    /// What was delivered in all of that time, whatever limited: it carries that much, datagram bits per
+    /// second.
     pub(super) delivered_bps: f64,
     /// Median of the intervals' smallest round trips, milliseconds.
     pub(super) base_ms: f64,
@@ -168,8 +169,8 @@ impl PathProfile {
 }
 
 impl Signs {
-    /// After a step for the worse the copy has to find its rate again: an unsteady one until then is no sign of
-    /// others, unlike a queue that moves without its packets. They took what the path carried before.
+    /// After a step for the worse the copy has to find its rate again: an unsteady one until then is no sign
+    /// of others, unlike a queue that moves without its packets. They took what the path carried before.
     fn after(self, before: Option<&PathProfile>, typical_bps: f64) -> Signs {
         let room = before.map_or(0.0, |before| ratio_of(before.rates.carried(), typical_bps));
         Signs { room, follows: None, unsteady: 0.0, ..self }

@@ -29,8 +29,8 @@ fn in_its_middle(case: &Case, route: &Route<'_>, via: [&str; 2]) -> (Running, u6
     (running, before)
 }
 
-/// The copy is whole, and no more was sent again than what the dead lane had: some chunks of 1 MiB, the flight of
-/// its path, and what looks for it.
+/// The copy is whole, and no more was sent again than what the dead lane had: some chunks of 1 MiB, the
+/// flight of its path, and what looks for it.
 fn expect_little_again(case: &Case, route: &Route<'_>, (running, before): (Running, u64)) {
     let done = running.finish().expect_success().done();
     assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));

@@ -1,5 +1,5 @@
-//! Lanes that a session gets while it runs (protocol 13.7): what they are made of, and when the client asks for
-//! one.
+//! Lanes that a session gets while it runs (protocol 13.7): what they are made of, and when the client asks
+//! for one.
 
 use crate::LinkSetup;
 use crate::link::PathValidation;

@@ -190,8 +190,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The rates of a path, file bits per second: not less than was delivered meanwhile, and unless it changed
-    /// not less than the copy had on the whole.
+    /// The rates of a path, file bits per second: not less than was delivered meanwhile, and unless it
+    /// changed not less than the copy had on the whole.
     fn rates(&self, path: &PathProfile) -> Rates {
         let rates = path.rates.at_least(path.delivered_bps).scaled(self.payload());
         if self.before.is_some() { rates } else { rates.at_least(self.goodput_bps) }

@@ -47,8 +47,8 @@ struct LaneLoad {
     rate: Option<(Timestamp, RateSample)>,
     /// When it was last answered.
     answered: Timestamp,
-    /// Its packets have had no answer while those of another lane had: the path is not to blame, and it has no
-    /// part of it until it is answered.
+    /// Its packets have had no answer while those of another lane had: the path is not to blame, and it has
+    /// no part of it until it is answered.
     is_silent: bool,
 }
 

@@ -1,15 +1,15 @@
-//! When a session gets one more lane: where the thread of its packets has been the limit for some seconds, while
-//! cores were idle.
+//! When a session gets one more lane: where the thread of its packets has been the limit for some seconds,
+//! while cores were idle.
 //!
-//! What the threads of both ends did is judged in stretches, each as [`PacketThreads`] judges a whole transfer.
-//! Several in a row must call for more lanes, and after an addition some are left out, in which rates settle. A
-//! lane that brought nothing is the last: then something else is the limit.
+//! What the threads of both ends did is judged in stretches, each as [`PacketThreads`] judges a whole
+//! transfer. Several in a row must call for more lanes, and after an addition some are left out, in which
+//! rates settle. A lane that brought nothing is the last: then something else is the limit.
 
 use super::PacketThreads;
 use std::time::Duration;
 
-/// Length of a stretch: samples of the other end come once a second, and in less time a thread's share of a core
-/// is noise.
+/// Length of a stretch: samples of the other end come once a second, and in less time a thread's share of a
+/// core is noise.
 const STRETCH: Duration = Duration::from_millis(1500);
 /// Stretches in a row that must call for more.
 const STRETCHES_BUSY: u32 = 3;

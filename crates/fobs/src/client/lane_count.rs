@@ -25,7 +25,8 @@ const TIME_MIN_US: u64 = 3_000_000;
 pub(super) struct ClientLanes {
     /// Those beside the first, from the making of the link on.
     pub(super) setup: Option<LanesSetup>,
-    /// What was asked for of lanes that may be added, and what is kept for them from the making of the link on.
+    /// What was asked for of lanes that may be added, and what is kept for them from the making of the link
+    /// on.
     pub(super) asked_late: Option<LateLanesOffer>,
     pub(super) late: Option<LateLanes>,
     /// Those that the user chose, without the paths that are not there, if any is not.
@@ -91,7 +92,8 @@ impl Client<'_> {
         }
     }
 
-    /// What is asked for of lanes that may be added: something where nobody chose any, and the session has one.
+    /// What is asked for of lanes that may be added: something where nobody chose any, and the session has
+    /// one.
     pub(super) fn ask_for_late_lanes(&mut self) -> Option<LateLanesOffer> {
         let may_grow = are_unchosen(self.options) && self.lanes.unchosen.is_none();
         self.lanes.asked_late = if may_grow { late_lanes::offer(self.options) } else { None };
@@ -130,7 +132,8 @@ pub(super) struct ThreadWatch {
     via: Mutex<Option<String>>,
 }
 
-/// The newest samples of both ends, the lanes that the session has, and the samples with which it got the newest.
+/// The newest samples of both ends, the lanes that the session has, and the samples with which it got the
+/// newest.
 #[derive(Default)]
 struct Seen {
     ends: (SenderSample, ReceiverSample),

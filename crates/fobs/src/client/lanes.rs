@@ -162,8 +162,8 @@ fn common_bits(a: IpAddr, b: IpAddr) -> u32 {
     }
 }
 
-/// Of several paths that the user chose, those whose interfaces have an address, and the others; `None` where all
-/// are there or none is.
+/// Of several paths that the user chose, those whose interfaces have an address, and the others; `None` where
+/// all are there or none is.
 fn present_of(lanes: &Lanes, here: &[(String, IpAddr)]) -> Option<(Lanes, Vec<Via>)> {
     let (via, missing): (Vec<Via>, Vec<Via>) =
         lanes.via.iter().cloned().partition(|via| ClientPath::of(via, here).is_ok());
@@ -171,8 +171,8 @@ fn present_of(lanes: &Lanes, here: &[(String, IpAddr)]) -> Option<(Lanes, Vec<Vi
 }
 
 impl Client<'_> {
-    /// Leaves out the paths of interfaces that are not there, such as a network that a laptop is not in, where the
-    /// user chose another that is. Each attempt looks again.
+    /// Leaves out the paths of interfaces that are not there, such as a network that a laptop is not in,
+    /// where the user chose another that is. Each attempt looks again.
     pub(super) fn leave_out_paths(&mut self) {
         let lanes = &self.options.lanes;
         let here = if lanes.via.len() > 1 { outside(Errand::Counters, local_addresses) } else { Vec::new() };

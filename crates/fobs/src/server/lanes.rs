@@ -53,8 +53,8 @@ pub(super) fn may_come_anywhere(ask: &LanesAsk) -> bool {
     ask.paths.len() == 1 || ask.paths.iter().any(|path| *path > 0)
 }
 
-/// Of these ports, those of lanes beside the first. At a daemon they leave half of its ports to the first lanes of
-/// other sessions, which have no other.
+/// Of these ports, those of lanes beside the first. At a daemon they leave half of its ports to the first
+/// lanes of other sessions, which have no other.
 pub(super) fn ports_beside((first, last): (u16, u16), carrier: Carrier) -> (u16, u16) {
     match carrier {
         Carrier::Ssh => (first, last),

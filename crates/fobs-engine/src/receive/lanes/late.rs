@@ -1,5 +1,5 @@
-//! Lanes that a receiving session gets while it runs (protocol 13.7). With the first one chunks change their form:
-//! from the one on that the sender names they come to the desk.
+//! Lanes that a receiving session gets while it runs (protocol 13.7). With the first one chunks change their
+//! form: from the one on that the sender names they come to the desk.
 
 use super::{LaneNeeds, LaneQuay};
 use crate::LinkSetup;
@@ -107,8 +107,8 @@ impl Receiving {
     /// Chunks from this one on come to the desk, if they do not already.
     ///
     /// # Errors
-    /// `Protocol` for a number where there is one already, for none where there is not, and for a chunk that has
-    /// come.
+    /// `Protocol` for a number where there is one already, for none where there is not, and for a chunk that
+    /// has come.
     fn begin_lanes(&mut self, from: Option<ChunkId>) -> Result<()> {
         match (&self.lanes, &self.late, from) {
             (None, Some(late), Some(from)) if from >= self.handed => {

@@ -1,6 +1,6 @@
-//! Lanes that a sending session gets while it runs (protocol 13.7). With the first one its chunks change their
-//! form: those that the reader has a buffer for stay what they are, and from the next one on they are those of a
-//! schedule, which gives none away before the receiver knows that.
+//! Lanes that a sending session gets while it runs (protocol 13.7). With the first one its chunks change
+//! their form: those that the reader has a buffer for stay what they are, and from the next one on they are
+//! those of a schedule, which gives none away before the receiver knows that.
 
 use super::{Agreement, HubEnds, LaneHub, LaneTable};
 use crate::LinkSetup;
@@ -63,8 +63,8 @@ impl Sending {
         self.writer.post(&Message::LaneWanted { lane, from })
     }
 
-    /// From the next chunk on that the reader has no buffer for, chunks are those of lanes: the number of that
-    /// one; `None` if they are already.
+    /// From the next chunk on that the reader has no buffer for, chunks are those of lanes: the number of
+    /// that one; `None` if they are already.
     fn begin_lanes(&mut self, now: Timestamp) -> Option<ChunkId> {
         let late = self.late.as_mut().filter(|_| self.lanes.is_none())?;
         let (from, window) = (self.policy.next_chunk() + self.policy.granted(), late.course.window);

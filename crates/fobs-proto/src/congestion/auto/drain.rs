@@ -99,8 +99,7 @@ impl Auto {
         self.detect.policer.forget();
         let phase = self.model.phase().total().as_secs_f64();
         // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
-        let queue =
-            (self.model.standing().as_secs_f64() + hidden) / self.model.share().max(p.scale_min);
+        let queue = (self.model.standing().as_secs_f64() + hidden) / self.model.share().max(p.scale_min);
         let gain = 1.0 - (p.noise + queue / phase).min(p.withheld_max);
         let queue = self.model.standing();
         self.transition(

@@ -82,7 +82,11 @@ impl Auto {
                 }
                 self.model.capacity = arrives;
                 // What the train found may be all noise.
-                let step = if self.train_is_noise(ramp) { self.model.params.ramp_rounds as usize } else { ramp.step };
+                let step = if self.train_is_noise(ramp) {
+                    self.model.params.ramp_rounds as usize
+                } else {
+                    ramp.step
+                };
                 let gain = self.model.params.ramp_gain(step);
                 self.transition(now, State::ramp(now, step + 1), Why::Delivered, gain);
             }
