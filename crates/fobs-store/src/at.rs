@@ -345,6 +345,11 @@ pub(super) fn place_of(held: impl AsFd) -> String {
     format!("/proc/self/fd/{}", held.as_fd().as_raw_fd())
 }
 
+/// The absolute path of what is held, as it is now. Of what has no name any more nothing is there.
+pub(super) fn name_of(held: impl AsFd) -> Result<Vec<u8>, Errno> {
+    Ok(fs::readlinkat(CWD, place_of(held), Vec::with_capacity(256))?.into_bytes())
+}
+
 /// Whether this process may make names in a directory that may be open for lookups only.
 pub(super) fn may_write(directory: impl AsFd) -> Result<(), Errno> {
     fs::accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())

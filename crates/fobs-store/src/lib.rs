@@ -118,8 +118,9 @@ pub use sink::{
     Apart, Begun, Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, WrittenApart, top_names,
 };
 pub use source::{
-    EarlierFiles, FilledChunk, Known, More, NoneThere, Part, Patch, PipeInput, Removal, Source, SourceShape,
-    SourceSpec, StartOverReason, changed, stretch_len,
+    EarlierFiles, FilledChunk, Known, More, NoneThere, Part, Patch, PipeInput, Remembered, Removal,
+    SentVersion, SentVersions, Source, SourceShape, SourceSpec, StartOverReason, VersionPlace, changed,
+    stretch_len,
 };
 pub use stretch::{ReadStretch, Stretch};
 pub use uncached::passes_cache;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use blake3::hazmat::ChainingValue;
 
 pub use self::ahead::stretch_len;
-pub use self::earlier::EarlierFiles;
+pub use self::earlier::{EarlierFiles, Remembered, SentVersion, SentVersions, VersionPlace};
 use self::matching::Matching;
 use self::pipe::Tap;
 pub use self::pipe::{More, PipeInput};
@@ -97,14 +97,17 @@ pub struct Source {
     /// Bytes of holes in the current chunk.
     holes: u64,
     compression: Option<Compression>,
-    /// Likewise, of differences, which are worth it whatever the user wants.
-    of_differences: Option<Compression>,
+    /// Likewise, of deltas, which are worth it whatever the user wants, and whether this chunk is one.
+    of_deltas: Option<Compression>,
+    compresses_delta: bool,
     records: Vec<u8>,
     values: Vec<ChainingValue>,
     /// What the chunk's data is made of, for a receiver that has some of it.
     patch: PatchBuilder,
     matching: Option<Matching>,
     earlier: Option<EarlierFiles>,
+    /// Which versions are sent, where that is remembered.
+    sent: Option<SentVersions>,
     root: TransferRoot,
     /// Files begun.
     files: u64,
@@ -270,12 +273,14 @@ impl Source {
             postponed: None,
             holes: 0,
             compression,
-            of_differences: None,
+            of_deltas: None,
+            compresses_delta: false,
             records: Vec::new(),
             values: Vec::new(),
             patch: PatchBuilder::default(),
             matching: None,
             earlier: None,
+            sent: None,
             root: TransferRoot::default(),
             files: 0,
             bytes: 0,

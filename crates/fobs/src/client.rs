@@ -19,6 +19,7 @@ pub(crate) mod probe;
 mod request;
 mod resume;
 mod streams;
+mod versions;
 
 use crate::examine::walls_here;
 use crate::session::{

@@ -169,6 +169,33 @@ fn a_key_that_may_only_write_learns_nothing_by_deltas() {
 }
 
 #[test]
+fn a_key_that_may_only_add_learns_nothing_by_deltas() {
+    let case = Case::new("a_key_that_may_only_add_learns_nothing_by_deltas");
+    let (adder, server) = (Key::generate(&case, "adder"), Key::generate(&case, "server-key"));
+    let daemon = Daemon::start_with(&case, Spec::new(&case, &[("append-only", &adder)], &server));
+    let old = content(1);
+    for (number, options) in [&["-y"][..], &["--track-renames"], &["--no-whole-file"]].into_iter().enumerate()
+    {
+        // The same content, of the same size and time, and what is like it.
+        let [same, like] = ["same", "like"].map(|what| format!("{number}-{what}.img"));
+        let from = case.local(format!("from-{number}"));
+        put(&daemon.root.join("tree/disk.img"), &old, 1000);
+        let then =
+            fs::metadata(daemon.root.join("tree/disk.img")).and_then(|it| it.modified()).expect("own file");
+        put_at(&from.join(&same), &old, then);
+        put(&from.join(&like), &changed(&old), 0);
+        let mut command = daemon.sync(&case);
+        command.args(["-a", "--json", "--delta=always"]).args(options);
+        let done = case.run(command.arg(from.join("")).arg(daemon.url("tree"))).expect_success();
+        assert_eq!(fs::read(daemon.root.join("tree").join(&like)).expect("it came"), changed(&old));
+        let end = last(&done.stdout);
+        assert_eq!(end["matched_bytes"].as_u64().unwrap_or(0), 0, "{options:?}: {end}");
+        let packets = end["packets_needed"].as_u64().expect("a count");
+        assert!(packets * 1500 > 2 * LEN as u64, "{options:?}: {end}");
+    }
+}
+
+#[test]
 fn files_elsewhere_are_what_a_delta_is_made_of() {
     for (name, carrier, direction) in [
         ("elsewhere_daemon_push", Carrier::Daemon, Direction::Push),

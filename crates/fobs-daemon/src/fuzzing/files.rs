@@ -2,13 +2,16 @@
 
 use fobs_proto::congestion::CEILINGS_MAX;
 
-use fobs_engine::memory::history;
+use fobs_engine::memory::{history, versions};
 use fobs_explain::{Trace, explain};
 
-/// Histories of paths.
+/// Histories of paths, and versions of files that were sent.
 pub(super) fn paths(input: &[u8]) {
     for history in history::histories(input) {
         assert!(history.ceilings.len() <= CEILINGS_MAX);
+    }
+    for version in versions::versions(input) {
+        assert!(version.path.len() + version.place.len() <= input.len());
     }
 }
 

@@ -7,7 +7,12 @@ use fobs_channel::control::ControlWriter;
 use fobs_model::error::Result;
 use fobs_model::message::{Bytes, Message};
 use fobs_store::delta::{FineAsk, FinePieces, NameKey, Offers, Segment, WireForm};
+use fobs_sys::thread::set_nice;
 use std::sync::Arc;
+
+/// The nice value of the threads that list: what they make may be in vain, and where the cores are busy the
+/// threads that store come first. Where deltas pay, cores are idle.
+const NICE: i32 = 10;
 
 /// Lists in work. Dropped with the session, it ends its threads.
 pub(crate) struct NamingBases(Offers);
@@ -31,6 +36,8 @@ impl NamingBases {
         let alarm = post.alarm(ToReceiver::StoreFailed);
         spawn("fobs-basis", move || {
             let _alarm = alarm;
+            // Without it they take more of a core than they need.
+            let _ = set_nice(NICE);
             // If the channel is broken the session ends anyway, with that error.
             let _ = list(&offers, &key, &writer, &reporter);
         })?;

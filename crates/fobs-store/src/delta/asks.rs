@@ -91,7 +91,15 @@ impl FineList {
 
 /// Questions in their order, with those answers that are not used yet.
 #[derive(Debug, Default)]
-pub(super) struct Asks(VecDeque<(FineAsk, Option<FineList>)>);
+pub(super) struct Asks(VecDeque<Asked>);
+
+#[derive(Debug)]
+struct Asked {
+    ask: FineAsk,
+    answer: Option<FineList>,
+    /// The sender went on without it.
+    is_over: bool,
+}
 
 impl Asks {
     pub(super) fn are_full(&self) -> bool {
@@ -99,40 +107,48 @@ impl Asks {
     }
 
     pub(super) fn push(&mut self, ask: FineAsk) {
-        self.0.push_back((ask, None));
+        self.0.push_back(Asked { ask, answer: None, is_over: false });
     }
 
     /// A question did not leave: nothing is found.
     pub(super) fn lose(&mut self, ask: &FineAsk, nothing: FineList) {
-        let lost = self.0.iter_mut().rev().find(|(asked, answer)| asked == ask && answer.is_none());
-        if let Some((_, answer)) = lost {
-            *answer = Some(nothing);
+        let lost = self.0.iter_mut().rev().find(|asked| asked.ask == *ask && asked.answer.is_none());
+        if let Some(lost) = lost {
+            lost.answer = Some(nothing);
         }
     }
 
     /// The answer to a question, once it is there.
     pub(super) fn take(&mut self, ask: &FineAsk) -> Option<FineList> {
-        let at = self.0.iter().position(|(asked, answer)| asked == ask && answer.is_some())?;
-        self.0.remove(at).and_then(|(_, answer)| answer)
+        let at = self.0.iter().position(|asked| asked.ask == *ask && asked.answer.is_some())?;
+        self.0.remove(at).and_then(|asked| asked.answer)
+    }
+
+    /// The answer to a question is of no use any more.
+    pub(super) fn forget(&mut self, ask: &FineAsk) {
+        let Some(at) = self.0.iter().position(|asked| asked.ask == *ask && !asked.is_over) else { return };
+        match self.0.get_mut(at) {
+            Some(asked) if asked.answer.is_none() => asked.is_over = true,
+            _ => drop(self.0.remove(at)),
+        }
     }
 
     /// Answers up to this row are of no use any more.
     pub(super) fn pass(&mut self, row: u64) {
-        self.0.retain(|(ask, answer)| answer.is_none() || ask.row > row);
+        self.0.retain(|asked| asked.answer.is_none() || asked.ask.row > row);
     }
 
     /// The first question without an answer is answered; by none if the sender is past it.
     pub(super) fn answer(&mut self, is_passed: bool, list: FineList) {
-        let Some(at) = self.0.iter().position(|(_, answer)| answer.is_none()) else { return };
-        if is_passed {
-            self.0.remove(at);
-        } else if let Some((_, answer)) = self.0.get_mut(at) {
-            *answer = Some(list);
+        let Some(at) = self.0.iter().position(|asked| asked.answer.is_none()) else { return };
+        match self.0.get_mut(at) {
+            Some(asked) if !is_passed && !asked.is_over => asked.answer = Some(list),
+            _ => drop(self.0.remove(at)),
         }
     }
 
     /// The oldest question without an answer.
     pub(super) fn unanswered(&self) -> Option<&FineAsk> {
-        self.0.iter().find(|(_, answer)| answer.is_none()).map(|(ask, _)| ask)
+        self.0.iter().find(|asked| asked.answer.is_none()).map(|asked| &asked.ask)
     }
 }

@@ -3,11 +3,12 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::earlier::EarlierVersion;
 use super::form::Cutting;
 use super::lists::{Coverage, Lists};
 use super::means::Means;
 use super::names::NameKey;
-use super::patch::{Earlier, PatchBuilder};
+use super::patch::PatchBuilder;
 use super::pays::{Passed, Pays, Way};
 use super::scout::{Made, Scout, Span};
 use crate::chunk::CHUNK_DATA_MAX;
@@ -21,6 +22,8 @@ const SCOUTED: u64 = 32 << 20;
 const STRIDE: u64 = 8 << 20;
 /// A file is sent as it is from here on, bytes, if nothing was found before.
 const HOPE: u64 = 64 << 20;
+/// Less of what was not found is sent without being compared with an earlier version, bytes.
+const DIFFERS_MIN: u32 = 16 << 10;
 /// How often one who waits for a list looks whether it is still of use.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -42,8 +45,8 @@ pub(crate) enum Known {
     Nothing,
     /// It has size and time of the file, so it is supposed to be that, and is not listed.
     Supposed,
-    /// The sender has a file that is supposed to be the same.
-    Earlier(Earlier),
+    /// The sender has a file that is supposed to be the same; no list is needed where the new one is like it.
+    Earlier(EarlierVersion),
 }
 
 impl Matcher {
@@ -57,21 +60,26 @@ impl Matcher {
     }
 
     /// What is still taken for known: nothing once that was often wrong.
-    fn known(&mut self) -> &Known {
+    fn known(&mut self) -> &mut Known {
         if !matches!(self.known, Known::Nothing) && self.means.lists.is_mistaken() {
             if matches!(self.known, Known::Supposed) {
                 self.give_up(Because::Hopeless);
             }
             self.known = Known::Nothing;
         }
-        &self.known
+        &mut self.known
     }
 
     /// Whether what a chunk's data is made of is known that begins at `from` in the file; waits until `end`,
     /// if given.
     pub(crate) fn coverage(&mut self, file: impl AsFd, from: u64, end: Option<Instant>) -> Coverage {
         loop {
-            if !matches!(self.known(), Known::Nothing) {
+            let needs_list = match self.known() {
+                Known::Nothing => true,
+                Known::Supposed => false,
+                Known::Earlier(earlier) => !earlier.look(&file, from),
+            };
+            if !needs_list {
                 return if self.means.lists.is_closed() { Coverage::Broken } else { Coverage::Complete };
             }
             let now = Instant::now();
@@ -104,7 +112,7 @@ impl Matcher {
         };
         if scout.at() < from {
             // A file that goes on.
-            scout.skip_to(from);
+            scout.skip_to(&self.means, from);
         }
         let wanted = from.saturating_add(CHUNK_DATA_MAX as u64);
         let may = scout.may_look_until(coverage);
@@ -120,11 +128,19 @@ impl Matcher {
         if heard || (scout.at(), scout.cutting()) != before { Progress::Made } else { Progress::Waits }
     }
 
-    /// How much of `most` bytes is to be read at once.
-    pub(crate) fn room(&self, most: usize) -> usize {
-        if !matches!(self.known, Known::Nothing) {
-            return most;
-        }
+    /// How much of `most` bytes is to be read at once from a place on.
+    pub(crate) fn room(&self, at: u64, most: usize) -> usize {
+        let most = match &self.known {
+            Known::Nothing => most,
+            Known::Supposed => return most,
+            Known::Earlier(earlier) => {
+                let most = usize::try_from(earlier.room(at)).unwrap_or(most).min(most);
+                if earlier.is_alike(at) {
+                    return most;
+                }
+                most
+            }
+        };
         match self.way(Instant::now()) {
             Way::Trial(room) => usize::try_from(room.max(GROUP)).unwrap_or(most).min(most),
             Way::Delta | Way::Whole => most,
@@ -149,13 +165,14 @@ impl Matcher {
     /// Says what `len` bytes of the file from `at` on are made of, which are the next of a chunk's data.
     pub(crate) fn cover(&mut self, at: u64, len: usize, to: &mut PatchBuilder) {
         let (row, more) = (self.means.row, len as u32);
-        match self.known().clone() {
+        match self.known() {
             Known::Nothing => {}
             Known::Supposed => return to.suppose(row, at, more),
+            Known::Earlier(earlier) if !earlier.is_alike(at) => {}
             Known::Earlier(earlier) => {
+                to.differ(row, at, more, earlier.file());
                 // Lists come all the same, and what is behind is forgotten.
-                self.means.lists.is_at(row, at);
-                return to.differ(row, at, more, &earlier);
+                return self.means.lists.is_at(row, at);
             }
         }
         match self.way(Instant::now()) {
@@ -174,9 +191,13 @@ impl Matcher {
             self.give_up(Because::Hopeless);
             return to.new_bytes(len, Because::Hopeless);
         }
+        let earlier = match &self.known {
+            Known::Earlier(earlier) => Some(earlier.file().clone()),
+            Known::Nothing | Known::Supposed => None,
+        };
         let (mut at, end) = (at, at + len as u64);
         while at < end {
-            let span = self.scout.as_mut().and_then(|scout| scout.span(at));
+            let span = self.scout.as_mut().and_then(|scout| scout.span(&self.means, at));
             let (until, from) = match span {
                 Some(Span { at: begins, end, is: Made::Of(there) }) if begins <= at => {
                     (end, Some(there + (at - begins)))
@@ -188,9 +209,11 @@ impl Matcher {
             let until = until.min(end);
             // At most a chunk's data.
             let more = (until - at) as u32;
-            match from {
-                Some(from) => to.copy(self.means.row, from, more),
-                None => to.new_bytes(more as usize, Because::New),
+            match (from, &earlier) {
+                (Some(from), _) => to.copy(row, from, more),
+                // It may be like the earlier version in part, such as numbers that all changed a little.
+                (None, Some(earlier)) if more >= DIFFERS_MIN => to.differ(row, at, more, earlier),
+                (None, _) => to.new_bytes(more as usize, Because::New),
             }
             at = until;
         }

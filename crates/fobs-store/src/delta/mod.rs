@@ -14,6 +14,7 @@ mod asks;
 mod basis;
 mod choice;
 mod cut;
+mod earlier;
 mod form;
 mod here;
 mod in_place;
@@ -53,6 +54,7 @@ pub(crate) use readable::Readable;
 pub use patch::apply_any;
 
 pub(crate) use basis::{basis_at, basis_in_place};
+pub(crate) use earlier::EarlierVersion;
 pub(crate) use lists::Coverage;
 pub(crate) use matcher::{Known, Matcher};
 pub(crate) use offers::{Basis, Held};

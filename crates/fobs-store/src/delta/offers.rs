@@ -115,6 +115,8 @@ pub(crate) enum Held {
 pub(super) enum Supposed {
     /// Under another name of the destination.
     Moved(Vec<u8>),
+    /// There, until another file took that name.
+    Replaced,
     /// At the source.
     Source,
 }
@@ -195,7 +197,7 @@ impl Offers {
             supposed: match &held {
                 Held::Named(place) => Some(Supposed::Moved(place.clone())),
                 Held::Source(_) => Some(Supposed::Source),
-                Held::Open(_) => None,
+                Held::Open(_) => (origin == Origin::Moved).then_some(Supposed::Replaced),
             },
             before: None,
             held,

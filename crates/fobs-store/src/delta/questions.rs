@@ -64,6 +64,11 @@ impl Lists {
         }
     }
 
+    /// The answer to a question is of no use any more.
+    pub(super) fn forget(&self, ask: &FineAsk) {
+        self.lock().asks.forget(ask);
+    }
+
     /// The answer to a question, once it is there.
     pub(super) fn answered(&self, ask: &FineAsk) -> Option<FineList> {
         self.lock().asks.take(ask)

@@ -101,10 +101,20 @@ impl Scout {
         self.pieces.at()
     }
 
-    /// Goes on at a place ahead: what lies before is not sent.
-    pub(super) fn skip_to(&mut self, at: u64) {
-        self.spans.clear();
+    /// Goes on at a place ahead: what lies before is not sent, or is known otherwise.
+    pub(super) fn skip_to(&mut self, means: &Means, at: u64) {
+        self.pass(means, u64::MAX);
         self.pieces.seek(self.piece_of(at));
+    }
+
+    /// What ends before a place is of no use any more.
+    fn pass(&mut self, means: &Means, at: u64) {
+        while let Some(span) = self.spans.front().copied().filter(|span| span.end <= at) {
+            self.spans.pop_front();
+            if let Made::Asked(ask) = span.is {
+                means.lists.forget(&ask);
+            }
+        }
     }
 
     /// Where the piece begins that a place is in, as far as that is known beforehand.
@@ -131,10 +141,8 @@ impl Scout {
     }
 
     /// What the file is made of at a place, and nothing before.
-    pub(super) fn span(&mut self, at: u64) -> Option<Span> {
-        while self.spans.front().is_some_and(|span| span.end <= at) {
-            self.spans.pop_front();
-        }
+    pub(super) fn span(&mut self, means: &Means, at: u64) -> Option<Span> {
+        self.pass(means, at);
         self.spans.front().copied()
     }
 

@@ -1,5 +1,8 @@
-//! Earlier versions that the sender has of its files: those that the user names (`--basis`), and those in the
-//! snapshots beside the source.
+//! Earlier versions that the sender has of its files: those that the user names (`--basis`), those in the
+//! snapshots beside the source, and those that it remembers having sent.
+
+mod remembered;
+mod sent;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,9 +13,13 @@ use rustix::io::Errno;
 use crate::at::open_beneath;
 use crate::beneath::{Base, Links, kind, sentence};
 use crate::delta::Earlier;
+use crate::identity::Identity;
 use crate::walk::means_contents;
 use fobs_filter::path::{show, split, split_first};
 use fobs_model::error::{Error, ErrorKind, Result};
+
+pub use remembered::{Remembered, VersionPlace};
+pub use sent::{SentVersion, SentVersions};
 
 /// Where they are: directories with files of the same paths, or the one file.
 #[derive(Debug)]
@@ -21,6 +28,8 @@ pub enum EarlierFiles {
     File(Arc<OwnedFd>),
     /// Directories; the first that has a file counts.
     Directories(Vec<OwnedFd>),
+    /// Those that the destination got from this host.
+    Remembered(Remembered),
 }
 
 /// A fifo there must not be waited for.
@@ -75,11 +84,12 @@ impl EarlierFiles {
     }
 
     /// The earlier version of the file at a path within the transfer, which may begin with the name of the
-    /// one source.
-    pub(super) fn of(&self, path: &[u8]) -> Option<Earlier> {
+    /// one source, and is `new` now.
+    pub(super) fn of(&self, path: &[u8], new: Identity) -> Option<Earlier> {
         let directories = match self {
             EarlierFiles::File(file) => return Some(file.clone()),
             EarlierFiles::Directories(directories) => directories,
+            EarlierFiles::Remembered(remembered) => return remembered.of(path, new),
         };
         let below = split_first(path).1;
         let below = below.strip_prefix(b"/").unwrap_or(below);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Source;
 use super::earlier::EarlierFiles;
 use super::surveyed::broken;
-use crate::delta::{Coverage, FILE_MIN, Known, Lists, Matcher, NameKey, Pays};
+use crate::delta::{Coverage, EarlierVersion, FILE_MIN, Known, Lists, Matcher, NameKey, Pays};
 use crate::input::Input;
 use crate::open_file::OpenFile;
 use crate::survey::Changes;
@@ -47,6 +47,11 @@ impl Source {
         self.matching = Some(Matching { lists, key, pays, rows: 0, begins: None, earlier });
     }
 
+    /// Whether any are known.
+    pub fn knows_earlier(&self) -> bool {
+        self.earlier.is_some()
+    }
+
     /// Of these files the sender has earlier versions, which the receiver may have too.
     pub fn has_earlier(&mut self, earlier: EarlierFiles) {
         self.earlier = Some(earlier);
@@ -84,8 +89,10 @@ impl Source {
             Has::Supposed => Known::Supposed,
             Has::Pieces if file.size < FILE_MIN => return file,
             Has::Pieces => {
-                let earlier = matching.earlier.as_ref().and_then(|earlier| earlier.of(&file.path));
-                earlier.map_or(Known::Nothing, Known::Earlier)
+                let (files, stamp) = (matching.earlier.as_ref(), file.stamp());
+                let earlier =
+                    files.zip(stamp).and_then(|(files, stamp)| files.of(&file.path, stamp.identity));
+                earlier.map_or(Known::Nothing, |file| Known::Earlier(EarlierVersion::new(file)))
             }
         };
         file.matcher = Some(Matcher::new((row, file.size), matching.means(), known));
@@ -96,7 +103,7 @@ impl Source {
 impl OpenFile {
     /// How much of `most` bytes, of which a group is the least, is to be read at once.
     pub(super) fn room(&self, most: usize) -> usize {
-        self.matcher.as_ref().map_or(most, |matcher| matcher.room(most))
+        self.matcher.as_ref().map_or(most, |matcher| matcher.room(self.tree.len(), most))
     }
 
     /// Whether enough of the basis is listed to read a chunk's data; waits for it until `end`, if given.

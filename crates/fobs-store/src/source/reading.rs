@@ -67,6 +67,7 @@ impl Source {
                 Record::End.encode(&mut self.records);
                 self.file_leaves(&file);
                 let (bytes, root) = (file.tree.len(), file.tree.root());
+                self.note_version(&file.path, &file.input, root);
                 self.bytes += bytes;
                 self.root.file(&file.path, &root);
                 filled.files.push(FileDone { path: file.path, bytes, root });

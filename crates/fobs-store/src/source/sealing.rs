@@ -16,13 +16,14 @@ impl Source {
             form: Form::Whole,
             digest: digest(data_len, &self.records, &self.values),
         };
+        self.compress_deltas();
         let patch = self.patch.build(&buf[..data_len], &self.records);
         if let Some(body) = patch {
             // The whole body leaves only where the patch fails: it is not worth the time to compress it.
             return (layout.encode(buf, body_len), Some(self.seal_patch(body, layout)));
         }
         self.patch.leaves_whole();
-        let compressed = self.compression.as_mut().and_then(|it| it.compress(&buf[..body_len]));
+        let compressed = self.compressing().and_then(|it| it.compress(&buf[..body_len]));
         let stored_len = match compressed {
             Some(compressed) => {
                 layout.encoding = Encoding::Zstd;
@@ -34,18 +35,24 @@ impl Source {
         (layout.encode(buf, stored_len), None)
     }
 
+    /// Compresses a chunk in which pieces are looked for, or of which differences are sent, whatever the user
+    /// wants: a path on which that pays is slower than a core compresses.
+    fn compress_deltas(&mut self) {
+        self.compresses_delta = self.patch.counts().looked || self.patch.has_differences();
+        if self.compresses_delta && self.compression.is_none() && self.of_deltas.is_none() {
+            // Without memory for it they are sent as they are.
+            self.of_deltas = Compression::new().ok();
+        }
+    }
+
+    fn compressing(&mut self) -> Option<&mut Compression> {
+        let of_deltas = self.of_deltas.as_mut().filter(|_| self.compresses_delta);
+        self.compression.as_mut().or(of_deltas)
+    }
+
     fn seal_patch(&mut self, mut body: Vec<u8>, layout: Layout) -> Patch {
         let mut layout = Layout { form: Form::Patch, ..layout };
-        let compression = if self.compression.is_none() && self.patch.has_differences() {
-            if self.of_differences.is_none() {
-                // Without memory for it they are sent as they are.
-                self.of_differences = Compression::new().ok();
-            }
-            self.of_differences.as_mut()
-        } else {
-            self.compression.as_mut()
-        };
-        if let Some(compressed) = compression.and_then(|it| it.compress(&body)) {
+        if let Some(compressed) = self.compressing().and_then(|it| it.compress(&body)) {
             layout.encoding = Encoding::Zstd;
             body.clear();
             body.extend_from_slice(compressed);

@@ -3,6 +3,7 @@
 mod directory;
 mod moved;
 mod offering;
+mod replaced;
 mod whole;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use rustix::fs::{FileType, OFlags, fstat};
 
 use self::moved::Moved;
 use self::offering::Neighbours;
+use self::replaced::Replaced;
 use self::whole::Whole;
 use super::choice::{Changes, Choice, Decision};
 use super::listed_names::{Fate, ListedNames};
@@ -77,6 +79,8 @@ pub struct Compare {
     neighbours: Option<Neighbours>,
     /// The files of the destination, once one of them may have moved.
     moved: Option<Moved>,
+    /// What rows before replace.
+    replaced: Replaced,
     /// What files have of which nothing stands under their name, bytes.
     new_bytes: u64,
     /// Rows answered.
@@ -93,7 +97,7 @@ impl Compare {
         let (later, terms, budget) = (sink.later(), sink.terms(), sink.budget().clone());
         let notices = sink.take_notices();
         let listed = sink.has_hard_links().then(|| ListedNames::within(&budget));
-        let (requested, clearances) = sink.surveyed();
+        let ((requested, clearances), replaced) = (sink.surveyed(), Replaced::within(&budget));
         Compare {
             history,
             adoptions,
@@ -111,6 +115,7 @@ impl Compare {
             here: SourcesHere::default(),
             neighbours: None,
             moved: None,
+            replaced,
             new_bytes: 0,
             rows: 0,
             asks_about_paths: false,

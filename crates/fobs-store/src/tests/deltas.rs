@@ -7,6 +7,8 @@ mod in_place;
 mod known;
 mod long;
 mod play;
+mod remembered;
+mod rotated;
 mod short;
 mod trees;
 

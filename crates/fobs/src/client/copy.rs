@@ -152,7 +152,7 @@ fn copy_once(
                 {
                     return client.push_direct(object, shape, names, remote.path, course);
                 }
-                client.push(source, names, &remote, course)
+                client.push_version(source, names, &remote, course)
             })
         }
         Location::Local(_) | Location::Stdio => {

@@ -47,13 +47,16 @@ impl Compare {
     ) -> Option<Changes> {
         // What is continued in its place would be its own basis.
         let is_sent = matches!(decision, Decision::Send | Decision::Resume { check: false, .. });
+        if is_sent && self.offers.is_some() {
+            self.note_replaced(row);
+        }
         if !is_sent || row.kind != RowKind::File || row.identity.size < MOVED_MIN || self.offers.is_none() {
             return None;
         }
         let basis = self.basis_of(row, stop)?;
-        let told = match basis.held {
-            Held::Open(_) => Changes::LISTED,
-            Held::Named(_) | Held::Source(_) => Changes::SUPPOSED,
+        let told = match basis.origin {
+            Origin::Moved | Origin::Source => Changes::SUPPOSED,
+            Origin::SameName | Origin::Unfinished | Origin::Elsewhere | Origin::Similar => Changes::LISTED,
         };
         let offers = self.offers.as_ref()?;
         offers.offer(self.rows, &row.path, (basis, row.identity.size), stop).then_some(told)
@@ -80,7 +83,10 @@ impl Compare {
             return Some(held(left, Origin::Unfinished, |(file, _)| Readable::shared_with_others(file)));
         }
         if let Some(own) = worth(view, &place, size) {
-            return Some(open(view, &place, own, Origin::SameName));
+            if let Some(moved) = self.came_over(row, &place, stop) {
+                return Some(moved);
+            }
+            return Some(open(self.view.as_mut()?, &place, own, Origin::SameName));
         }
         let unfinished = self.history.as_ref().and_then(|history| history.unfinished(&place));
         if let Some(part) = unfinished
@@ -98,14 +104,15 @@ impl Compare {
             let most = if renames == Renames::All { MOVED_NAMES_MAX } else { CHEAP_NAMES_MAX };
             let moved =
                 self.moved.get_or_insert_with(|| Moved::look(view, (most, MOVED_MIN), &self.budget, stop));
-            if let Some(place) = moved.of(view, row) {
-                let (held, size) = (Held::Named(place), row.identity.size);
-                return Some(Basis { held, size, origin: Origin::Moved });
+            let found = moved.of(view, row).filter(|found| *found != place);
+            if let Some(moved) = found.and_then(|found| self.moved_from(row, found)) {
+                return Some(moved);
             }
         }
-        if !target.is_fuzzy() {
+        if !self.target.as_ref()?.is_fuzzy() {
             return None;
         }
+        let view = self.view.as_mut()?;
         let (directory, name) = path::split(&place);
         if self.neighbours.as_ref().is_none_or(|seen| seen.directory != directory) {
             self.neighbours = Some(Neighbours::of(view, directory));
@@ -135,7 +142,7 @@ fn worth(view: &mut View, place: &[u8], size: u64) -> Option<(OwnedFd, u64)> {
     basis_in_place(view, place, FILE_MIN).filter(|(_, basis)| is_worth_listing(*basis, size))
 }
 
-fn open(view: &mut View, place: &[u8], found: (OwnedFd, u64), origin: Origin) -> Basis {
+pub(super) fn open(view: &mut View, place: &[u8], found: (OwnedFd, u64), origin: Origin) -> Basis {
     held(found, origin, |found| Readable::of(view, place, found))
 }
 

@@ -137,3 +137,19 @@ fn what_looks_like_it_moved_and_did_not_is_sent() {
     let delta = altered(&world, |options| options.track_renames = Renames::All);
     assert_eq!((delta.listed, delta.supposed, delta.matched), (0, 0, 0));
 }
+
+/// `--append` is about what has the name, and `--fuzzy` about what has another (azlux/log2ram 92).
+#[test]
+fn a_new_name_is_made_of_a_longer_similar_one_where_files_are_appended_to() {
+    let old = content(LEN, 1);
+    for new in [&old[..LEN - 100_000], &[&old[..], b"one line more"].concat()] {
+        let world = world_with("log-2.txt", new, "log-1.txt", &old);
+        let delta = altered(&world, |options| {
+            options.fuzzy = true;
+            options.rules.appends = true;
+        });
+        assert!(fs::read(world.to("log-2.txt")).expect("it came") == new);
+        assert!(fs::read(world.to("log-1.txt")).expect("it stays") == old);
+        assert!(delta.wire < 100_000 && delta.failures.is_empty(), "{delta:?}");
+    }
+}

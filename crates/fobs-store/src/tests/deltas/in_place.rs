@@ -141,3 +141,33 @@ fn a_half_built_image_goes_on() {
         assert!(delta.wire < LONG as u64 / 60, "{delta:?}");
     }
 }
+
+/// Zeros at both ends and in between, which become holes, in a file that is written where it stands
+/// (RsyncProject/rsync 53 and 114).
+#[test]
+fn a_file_written_where_it_stands_gets_holes_and_loses_them() {
+    let alter: fn(&mut SyncOptions) = |options| {
+        options.rules.in_place = true;
+        options.preserve.sparse = true;
+    };
+    let data = content(400_000, 1);
+    let zeros = vec![0; 300_000];
+    let shapes = [
+        [&zeros[..], &data, &zeros].concat(),
+        [&data[..], &zeros, &data].concat(),
+        [&data[..200_000], &zeros, &data[200_000..], &zeros].concat(),
+        zeros.clone(),
+        data.clone(),
+    ];
+    for (old, new) in shapes.iter().flat_map(|old| shapes.iter().map(move |new| (old, new))) {
+        for cutting in CUTTINGS {
+            let world = world_of(old, new);
+            let before = fs::metadata(world.to("f")).expect("it stands").ino();
+            let mut between = |_| ();
+            let delta = run(&world, Play { alter, cutting, ..Play::ordinary(&mut between) });
+            expect_equal(&world);
+            assert_eq!(fs::metadata(world.to("f")).expect("it stands").ino(), before);
+            assert!(delta.failures.is_empty(), "{} to {}: {delta:?}", old.len(), new.len());
+        }
+    }
+}

@@ -206,7 +206,7 @@ fn a_moved_basis_may_change_at_any_moment() {
 }
 
 /// Weights of 2 bytes, of which one in fifty is another.
-fn trained(old: &[u8]) -> Vec<u8> {
+pub(super) fn trained(old: &[u8]) -> Vec<u8> {
     let mut new = old.to_vec();
     for number in 0..old.len() / 2 {
         if blake3::hash(&number.to_le_bytes()).as_bytes()[0] < 5 {
@@ -232,7 +232,8 @@ fn weights_of_a_version_that_both_have_send_what_differs() {
         put(&at, &old, 0);
         let delta = run_with(&world, |_| (), Some(earlier));
         expect_equal(&world);
-        assert!(delta.wire < new.len() as u64 * 6 / 100 && delta.unusable == 0, "{delta:?}");
+        // Their places, lengths and bytes as they are would be 3.2%.
+        assert!(delta.wire < new.len() as u64 * 26 / 1000 && delta.unusable == 0, "{delta:?}");
         assert!(delta.from.same_name > new.len() as u64 * 9 / 10, "{delta:?}");
     }
 }

@@ -39,6 +39,8 @@ pub(super) enum Beside {
     Nothing,
     /// The sender: an earlier version.
     Earlier(PathBuf),
+    /// The sender: versions that it sent, and where they were.
+    Sent(Remembered),
     /// The receiver: the directory of the sources.
     Sources(PathBuf),
     /// The receiver: it may ask what the sources have.
@@ -105,9 +107,13 @@ fn source_of(world: &World, options: &Arc<SyncOptions>, beside: &Beside) -> Sour
     })
     .expect("a source can be read");
     source.tell_identities();
-    if let Beside::Earlier(earlier) = beside {
-        let place = std::os::unix::ffi::OsStrExt::as_bytes(earlier.as_os_str());
-        source.has_earlier(EarlierFiles::at(&Base::Ambient, place).expect("it can be read"));
+    match beside {
+        Beside::Earlier(earlier) => {
+            let place = std::os::unix::ffi::OsStrExt::as_bytes(earlier.as_os_str());
+            source.has_earlier(EarlierFiles::at(&Base::Ambient, place).expect("it can be read"));
+        }
+        Beside::Sent(sent) => source.has_earlier(EarlierFiles::Remembered(sent.clone())),
+        Beside::Nothing | Beside::Sources(_) | Beside::Paths => {}
     }
     source
 }
