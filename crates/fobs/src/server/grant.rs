@@ -3,18 +3,20 @@
 use super::lanes::{Binding, LanesAt};
 use super::streams::StreamEntrance;
 use super::{Policy, lanes, streams};
-use crate::session::{choose_cipher, path_validation, udp_options};
+use crate::session::{choose_cipher, memory_available, path_validation, udp_options};
 use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use fobs_engine::streams::StreamSetup;
-use fobs_engine::{CHUNKS_MAX, Clock, LanesSetup, LinkSetup, lane_credit};
+use fobs_engine::{Clock, LanesSetup, LinkSetup, lane_credit};
+use fobs_model::budget::Allotment;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{
     Accept, Hello, HostPort, KEYS2, LanesAsk, Message, Open, PARTS, SURVEY, SecretBytes,
 };
 use fobs_model::options::Carrier;
+use fobs_proto::receiver::first_credit;
 use fobs_proto::session::Side;
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv6Addr};
@@ -26,6 +28,8 @@ pub(super) struct Granted {
     /// Lanes beside the first.
     pub(super) lanes: Option<LanesSetup>,
     pub(super) streams: Option<StreamSetup>,
+    /// What this side may have in transit, as long as it lasts.
+    pub(super) transit: Allotment,
     pub(super) knows_survey: bool,
     /// Whether the client knows directories of which a listing has not all.
     pub(super) knows_parts: bool,
@@ -41,6 +45,7 @@ pub(super) fn grant(
     let ports = chosen_ports(open, channel, policy.udp_ports)?;
     let ask = lanes::asked(open, hello);
     let (ip, at) = bound_at(policy, ask);
+    let transit = policy.budget.allot(memory_available());
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
@@ -64,8 +69,8 @@ pub(super) fn grant(
         key_schedule: schedule.number(),
         cipher: cipher.name().to_owned(),
         shape: None,
-        chunk_limit: lane_credit(CHUNKS_MAX, sockets.len() + 1),
-        lanes: ask.map(|_| lanes::answer(&sockets)),
+        chunk_limit: first_credit(lane_credit(transit.chunks(), sockets.len() + 1)),
+        lanes: ask.map(|_| lanes::answer(&sockets, transit.chunks())),
         survey: false,
         limit_bps: None,
         withholds: false,
@@ -87,7 +92,7 @@ pub(super) fn grant(
         named: Vec::new(),
         validation: path_validation(hello, channel.peer.address.or(policy.client)),
     };
-    let lanes = lanes::setup(ask, (sockets, keys.lanes), &link)?;
+    let lanes = lanes::setup(ask, (sockets, keys.lanes), &link, transit.chunks())?;
     let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
     let offered = streams::offer(channel, hello, open, entrance, &link, keys.streams, ports)?;
     let streams = offered.map(|(setup, at)| {
@@ -95,7 +100,7 @@ pub(super) fn grant(
         setup
     });
     let (knows_survey, knows_parts) = (hello.has(SURVEY), hello.has(PARTS));
-    Ok(Granted { answer, link, lanes, streams, knows_survey, knows_parts })
+    Ok(Granted { answer, link, lanes, streams, transit, knows_survey, knows_parts })
 }
 
 /// Where the first lane's socket is bound, and where those of the others.
