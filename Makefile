@@ -46,6 +46,7 @@ test-long: test msrv deny doc publishable test-releases test-packages ## also ru
 	scripts/test-globus.sh $(FOBS) $(TARGET)/release
 	scripts/test-postgres.sh $(FOBS)
 	scripts/test-python-long.sh
+	$(MAKE) file-systems
 	$(MAKE) power-cuts
 	$(MAKE) hostile
 	$(MAKE) neighbour
@@ -84,6 +85,11 @@ style:
 .PHONY: crash
 crash: build lab ## kill either side of real copies 300 times, go on with them, compare every byte (10 minutes)
 	$(LAB) crash --fobs $(FOBS) --kills 300
+
+.PHONY: file-systems
+file-systems: build ## copy to and from each file system that can be mounted here, and break them (root)
+	scripts/install-needs.sh mounts
+	scripts/file-systems.py $(FOBS) || [ $$? -eq 77 ]
 
 .PHONY: power-cuts
 power-cuts: build lab ## cut the power of a copy's destination on ext4 and xfs 300 times, go on, compare every byte (30 minutes; root and loop devices)

@@ -2,6 +2,7 @@
 # Installs the programs that the tests need besides the toolchain: Debian packages, only missing ones. Without
 # root it prints their names and continues; tests that need them report it. The argument adds more:
 #   bench      the tools that `make bench` compares with
+#   mounts     what `make file-systems` mounts
 #   lab        the tools that the laboratory (lab/) compares with, and the compiler for its UDT contestant
 #   lab-peers  as lab, and qcp, which cargo builds in some minutes
 #   dist       what `make dist` builds packages with, in target/dist-tools or FOBS_DIST_TOOLS; fails if it cannot
@@ -29,6 +30,7 @@ setpriv:util-linux cc:build-essential mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs lose
 case "${1:-}" in
 "") ;;
 bench) wanted="$wanted iperf3:iperf3 tar:tar" ;;
+mounts) wanted="$wanted mkfs.btrfs:btrfs-progs bindfs:bindfs" ;;
 lab | lab-peers)
     wanted="$wanted scp:openssh-client iperf3:iperf3 globus-url-copy:globus-gass-copy-progs \
 globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make"
@@ -37,7 +39,7 @@ dist) wanted="dpkg-deb:dpkg rpmbuild:rpm readelf:binutils python3:python3-venv" 
 packages) wanted="$wanted rpm:rpm debootstrap:debootstrap busybox:busybox-static file:file python3:python3-venv \
 lintian:lintian rpmlint:rpmlint qemu-aarch64-static:qemu-user-static" ;;
 *)
-    echo "unknown argument $1: give bench, lab, lab-peers, dist, packages or none" >&2
+    echo "unknown argument $1: give bench, mounts, lab, lab-peers, dist, packages or none" >&2
     exit 1
     ;;
 esac

@@ -131,6 +131,7 @@ pub fn add_up(sum: Summary, later: Summary) -> Summary {
         resumed_bytes: sum.resumed_bytes + later.resumed_bytes,
         matched_bytes: sum.matched_bytes + later.matched_bytes,
         deltas: sum.deltas.and(&later.deltas),
+        storage: sum.storage.and(later.storage),
         files: sum.files + later.files,
         others: OtherEntries {
             directories: sum.others.directories + later.others.directories,

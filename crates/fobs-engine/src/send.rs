@@ -42,7 +42,7 @@ use fobs_proto::session::{
 };
 use fobs_proto::{Rate, Timestamp};
 use fobs_store::delta::NameKey;
-use fobs_store::{Known, Removal};
+use fobs_store::{Known, LargeFiles, Removal};
 use fobs_sys::Interest;
 use forward::forward;
 use gauge::Gauge;
@@ -69,6 +69,8 @@ struct Sending {
     known: Known,
     /// File data that the receiver has from an earlier run.
     resumed_bytes: u64,
+    /// How large files were read.
+    large_files: LargeFiles,
     /// Lists while the session lasts.
     _listing: Option<Listing>,
     root: Option<[u8; 32]>,
@@ -110,7 +112,7 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
     sending.measure(now, Audience::Both);
     let complete = outcome?;
     sending.telemetry.report_causes(now, &mut sending.machine, sending.lanes.as_ref());
-    let finished = sending.finished();
+    let finished = Finished { read: sending.large_files.rows(), ..sending.finished() };
     sending.check_roots(&complete)?;
     // The completion signal may overtake the acks of the last chunks, or those may be lost.
     sending.settle_all();
@@ -140,6 +142,7 @@ impl Sending {
         let link = Link::new(job.link);
         let (docket, mut source) = (job.survey.map(|_| Docket::within(job.source.budget())), job.source);
         let (budget, looked) = (source.budget().clone(), source.looked().clone());
+        let large_files = source.large_files().clone();
         let met = (job.answered, &history);
         let (gauge, lists) = Gauge::start(&mut source, (job.delta, names), &job.writer, met);
         let compared = source.places().filter(|_| docket.is_some() && lists.is_some());
@@ -173,6 +176,7 @@ impl Sending {
             outbox: Outbox::new(),
             known: Known::default(),
             resumed_bytes: 0,
+            large_files,
             _listing: listing,
             root: None,
             removal: None,

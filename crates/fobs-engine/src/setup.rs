@@ -9,13 +9,14 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{FileError, Summary};
 use fobs_model::message::{Complete, Finished, Sending};
 use fobs_model::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TcpTuning, Transport};
+use fobs_model::storage::Storage;
 use fobs_model::text::{printable, sane};
 use fobs_proto::Rate;
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
-use fobs_proto::session::{CHUNKS_MAX, LANES_MAX, StreamTarget, TransportChoice};
+use fobs_proto::session::{LANES_MAX, StreamTarget, TransportChoice};
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
 
@@ -33,9 +34,14 @@ const WORD_CHARS_MAX: usize = 64;
 const LANE_CHARS_MAX: usize = 240;
 
 /// The sending machine's configuration; the link fills in what it knows. `payload_size`: data bytes per
-/// packet, `None` to probe the path; `chunk_limit`: first chunk that the receiver has no room for. `Usage`
-/// for impossible choices.
-pub fn sender_config(sending: &Sending, payload_size: Option<u16>, chunk_limit: u32) -> Result<SenderConfig> {
+/// packet, `None` to probe the path; `chunk_limit`: first chunk that the receiver has no room for;
+/// `chunks_max`: how many this side holds. `Usage` for impossible choices.
+pub fn sender_config(
+    sending: &Sending,
+    payload_size: Option<u16>,
+    chunk_limit: u32,
+    chunks_max: u32,
+) -> Result<SenderConfig> {
     let (low, high) = PACKET_SIZE_RANGE;
     if let Some(payload_size) = payload_size
         && !(low..=high).contains(&payload_size)
@@ -78,7 +84,7 @@ pub fn sender_config(sending: &Sending, payload_size: Option<u16>, chunk_limit: 
         ip_overhead: 0,
         burst: sending.burst.or(burst),
         chunk_limit,
-        chunks_max: CHUNKS_MAX as usize,
+        chunks_max: chunks_max as usize,
         ack_delay_max: ACK_DELAY_MAX,
     })
 }
@@ -101,10 +107,11 @@ fn unknown_method(name: &str) -> Error {
     Error::new(ErrorKind::Usage, format!("there is no way {name:?} to judge losses; use one of {known}"))
 }
 
-/// The receiving machine's configuration. `ack_every`: packets between acks, `None` for the default.
-pub fn receiver_config(ack_every: Option<u32>) -> ReceiverConfig {
+/// The receiving machine's configuration. `ack_every`: packets between acks, `None` for the default;
+/// `chunks_max`: how many chunks this side holds.
+pub fn receiver_config(ack_every: Option<u32>, chunks_max: u32) -> ReceiverConfig {
     let ack_every = ack_every.map_or(ACK_EVERY, |packets| packets.min(ACK_EVERY_LIMIT));
-    ReceiverConfig { ack_every, ack_delay_max: ACK_DELAY_MAX, chunks_max: CHUNKS_MAX }
+    ReceiverConfig { ack_every, ack_delay_max: ACK_DELAY_MAX, chunks_max }
 }
 
 /// Options of the data socket. `cc` is the controller that sends from it, if this side sends.
@@ -216,6 +223,7 @@ pub fn summary(
             .take(LANES_MAX + 1)
             .map(|lane| printable(lane, LANE_CHARS_MAX))
             .collect(),
+        storage: Storage::of_a_peer(&finished.read, &complete.written),
         deletions_left: 0,
         errors,
     }

@@ -8,13 +8,13 @@ mod keeps;
 use std::collections::{HashSet, TryReserveError};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use keeps::Why;
 pub use keeps::{Keeps, Spent};
 
 use fobs_proto::object::CHUNK_LEN_MAX;
-use fobs_proto::session::{CHUNKS_MAX, MEMORY_DEFAULT};
+use fobs_proto::session::{MEMORY_DEFAULT_MAX, chunks_within, memory_within};
 
 /// Bytes that a session may keep beside its chunks, sockets and streams: hashes of 16 million names in a
 /// directory, or where four million files are in a journal.
@@ -22,13 +22,15 @@ pub const KEPT_BYTES_MAX: usize = 128 << 20;
 /// Bytes that the message being read and the batch being answered take at most, as objects
 /// (`VALUES_MAX`).
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// All of a session's memory (docs/security.md): what is in transit, what is kept, and a message.
-pub const SESSION_BYTES_MAX: usize = MEMORY_DEFAULT as usize + KEPT_BYTES_MAX + MESSAGE_BYTES_MAX;
-/// What a session takes before anything is in transit or kept: sockets, the lane's store, streams
-/// ([`MEMORY_DEFAULT`] leaves an eighth for them), threads, and a message.
-pub const SESSION_BYTES_MIN: usize = MEMORY_DEFAULT as usize / 8 + MESSAGE_BYTES_MAX;
+/// A session's memory beside what is in transit: what is kept, and a message.
+pub const SESSION_KEPT_MAX: usize = KEPT_BYTES_MAX + MESSAGE_BYTES_MAX;
+/// All of a session's memory (docs/security.md), on a host that has plenty.
+pub const SESSION_BYTES_MAX: usize = MEMORY_DEFAULT_MAX as usize + SESSION_KEPT_MAX;
+/// What a session takes before anything is in transit or kept: 32 MiB of sockets, the lane's store, streams
+/// and threads, and a message.
+pub const SESSION_BYTES_MIN: usize = (32 << 20) + MESSAGE_BYTES_MAX;
 
-const CHUNKS_BYTES_MAX: usize = CHUNKS_MAX as usize * CHUNK_LEN_MAX as usize;
+const CHUNKS_BYTES_MAX: usize = chunks_within(MEMORY_DEFAULT_MAX) as usize * CHUNK_LEN_MAX as usize;
 const _: () = assert!(SESSION_BYTES_MIN + CHUNKS_BYTES_MAX + KEPT_BYTES_MAX <= SESSION_BYTES_MAX);
 
 /// Least entries by which a vector grows: small ones are not charged one by one.
@@ -41,6 +43,8 @@ pub struct MemoryBudget(Arc<Purse>);
 #[derive(Debug)]
 struct Purse {
     used: AtomicUsize,
+    /// What transfers below it may have in transit.
+    allotted: AtomicU64,
     max: usize,
     above: Option<MemoryBudget>,
     /// What the session takes by itself.
@@ -57,7 +61,13 @@ impl Default for MemoryBudget {
 impl MemoryBudget {
     /// A budget of `max` bytes.
     pub fn of(max: usize) -> MemoryBudget {
-        MemoryBudget(Arc::new(Purse { used: AtomicUsize::new(0), max, above: None, _own: None }))
+        MemoryBudget(Arc::new(Purse {
+            used: AtomicUsize::new(0),
+            allotted: AtomicU64::new(0),
+            max,
+            above: None,
+            _own: None,
+        }))
     }
 
     /// A session's, of which everything counts here too, and `own` bytes from the beginning.
@@ -67,8 +77,29 @@ impl MemoryBudget {
     pub fn session_below(&self, own: usize) -> Result<MemoryBudget, Spent> {
         let mut charge = self.charge(Keeps::Session);
         charge.grow(own).map_err(|spent| spent.of_process(self.0.max))?;
-        let (used, above) = (AtomicUsize::new(0), Some(self.clone()));
-        Ok(MemoryBudget(Arc::new(Purse { used, max: KEPT_BYTES_MAX, above, _own: Some(charge) })))
+        Ok(MemoryBudget(Arc::new(Purse {
+            used: AtomicUsize::new(0),
+            allotted: AtomicU64::new(0),
+            max: KEPT_BYTES_MAX,
+            above: Some(self.clone()),
+            _own: Some(charge),
+        })))
+    }
+
+    /// What one more transfer may have in transit while this many bytes are available to the process: a share
+    /// of them, or of what all sessions together have left, whichever is less.
+    pub fn allot(&self, available: u64) -> Allotment {
+        let process = self.0.above.as_ref();
+        let left = process.map_or(u64::MAX, |process| {
+            let Purse { used, allotted, max, .. } = &*process.0;
+            let taken = (used.load(Ordering::Relaxed) as u64).max(allotted.load(Ordering::Relaxed));
+            (*max as u64).saturating_sub(taken)
+        });
+        let bytes = memory_within(available.min(left));
+        if let Some(process) = process {
+            process.0.allotted.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Allotment { bytes, process: process.cloned() }
     }
 
     /// Nothing yet, to be charged to it as it grows.
@@ -99,7 +130,7 @@ impl MemoryBudget {
     }
 
     fn take(&self, bytes: usize) -> Result<(), Why> {
-        let Purse { used, max, above, _own: _ } = &*self.0;
+        let Purse { used, max, above, .. } = &*self.0;
         let fits = |now: usize| now.checked_add(bytes).filter(|sum| sum <= max);
         used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
             .map_err(|_| Why::Session { max: *max })?;
@@ -114,6 +145,33 @@ impl MemoryBudget {
         self.0.used.fetch_sub(bytes, Ordering::Relaxed);
         if let Some(above) = &self.0.above {
             above.give_back(bytes);
+        }
+    }
+}
+
+/// What one transfer may have in transit. Dropped, others may.
+#[derive(Debug)]
+pub struct Allotment {
+    bytes: u64,
+    process: Option<MemoryBudget>,
+}
+
+impl Allotment {
+    /// Bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Chunks that it holds.
+    pub fn chunks(&self) -> u32 {
+        chunks_within(self.bytes)
+    }
+}
+
+impl Drop for Allotment {
+    fn drop(&mut self) {
+        if let Some(process) = &self.process {
+            process.0.allotted.fetch_sub(self.bytes, Ordering::Relaxed);
         }
     }
 }

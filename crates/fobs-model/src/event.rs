@@ -4,6 +4,7 @@ use crate::deltas::DeltaFigures;
 use crate::error::Error;
 use crate::json;
 use crate::measured::Measured;
+use crate::storage::Storage;
 use crate::walls::Walls;
 use serde::{Deserialize, Serialize};
 
@@ -294,6 +295,9 @@ pub struct Summary {
     /// is another number.
     #[serde(skip_serializing_if = "json::is_default")]
     pub lanes: Vec<String>,
+    /// How both ends read and wrote their large files: past the page cache or through it, and why.
+    #[serde(skip_serializing_if = "json::is_default")]
+    pub storage: Storage,
     /// What a sync left at the destination because its limit of deletions was reached.
     #[serde(skip_serializing_if = "json::is_default")]
     pub deletions_left: u64,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::storage::Storage;
 use crate::text::{printable, sane};
 use crate::walls::Walls;
 
@@ -37,6 +38,9 @@ pub struct HostFacts {
     pub packets: Option<PacketSpeed>,
     /// The disk at the directory that was asked for.
     pub disk: DiskFacts,
+    /// What a copy may hold there unless its user says otherwise; `None` from an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryFacts>,
     /// What the client's key allows there; `None` from an older version, and where no key limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyFacts>,
@@ -104,6 +108,16 @@ pub struct PacketSpeed {
     pub apart: Option<ThreadLimit>,
 }
 
+/// How much memory there is for a copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemoryFacts {
+    /// Available to the process: in the host and its control groups, bytes.
+    pub available: u64,
+    /// What one more copy may hold, bytes.
+    pub copy: u64,
+}
+
 /// What one thread limits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -166,6 +180,9 @@ pub struct DiskSpeed {
     /// Whether large files may be written past the page cache there; `None` from an older version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub past_cache: Option<bool>,
+    /// How a large file there is read and written, as tried; `None` from an older version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
 }
 
 impl HostFacts {
@@ -205,6 +222,7 @@ impl HostFacts {
                     write_bps: sane(speed.write_bps),
                     read_bps: sane(speed.read_bps),
                     past_cache: speed.past_cache,
+                    storage: speed.storage.map(|it| Storage::of_a_peer(&it.read, &it.written)),
                 }),
                 DiskFacts::Unmeasured { reason } => DiskFacts::Unmeasured { reason: text(reason) },
             },

@@ -55,6 +55,7 @@ pub mod sample;
 pub mod shape;
 pub mod special;
 pub mod steer;
+pub mod storage;
 pub mod text;
 pub mod units;
 pub mod walls;

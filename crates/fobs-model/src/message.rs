@@ -16,6 +16,7 @@ use crate::mode::ModeChange;
 use crate::route::WayChange;
 use crate::sample::{ReceiverSample, SenderSample};
 use crate::steer::Wanted;
+use crate::storage::StorageUse;
 pub use features::*;
 pub use files::{FileRequest, WireEntry};
 pub use open::{
@@ -395,6 +396,9 @@ pub struct Complete {
     /// Peak resident memory of the receiving process, bytes.
     #[serde(default)]
     pub max_rss_bytes: u64,
+    /// How large files were written.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub written: Vec<StorageUse>,
 }
 
 /// The sender's figures.
@@ -437,6 +441,9 @@ pub struct Finished {
     /// A sentence about each lane, where there were several (protocol 13).
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub lanes: Vec<String>,
+    /// How large files were read.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub read: Vec<StorageUse>,
 }
 
 /// One message a line, of every kind; without the newer members as version 0.1 sent it.

@@ -24,7 +24,7 @@ use crate::public_key::PublicKey;
 pub use crate::rights::{Access, Privileges, Rights};
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
-use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
+use fobs_proto::session::ANSWER_WAIT;
 
 pub use bounds::{unitless_rate, unitless_rate_as};
 pub use chmod::Chmod;
@@ -232,8 +232,9 @@ pub struct TransferOptions {
     pub ack_every: Option<u32>,
     /// `--burst`: maximum packets per burst; `None` is the algorithm's default.
     pub burst: Option<u32>,
-    /// `--memory`: what this side of the transfer may hold, bytes, within [`MEMORY_RANGE`].
-    pub memory: u64,
+    /// `--memory`: what this side of the transfer may hold, bytes, within [`MEMORY_RANGE`]; `None` is an
+    /// eighth of what is available to it, at most 1 GiB.
+    pub memory: Option<u64>,
     /// `--resume-window`: bytes of a pipe that are kept until the other end has confirmed them, so that it
     /// outlives a connection that breaks; at most [`RESUME_WINDOW_MAX`], and 0 for none.
     pub resume_window: u64,
@@ -292,7 +293,7 @@ impl Default for TransferOptions {
             min_rate: None,
             ack_every: None,
             burst: None,
-            memory: MEMORY_DEFAULT,
+            memory: None,
             resume_window: RESUME_WINDOW_DEFAULT,
             packet_size: None,
             transport: Transport::Auto,

@@ -26,6 +26,8 @@ pub enum Call {
     /// Whatever changes the length of a file.
     Truncate,
     Sync,
+    /// What a file system tells when a file is closed.
+    Close,
     Mode,
     Times,
     Owner,

@@ -1,4 +1,4 @@
-//! Asking the device to keep something: the only place of this crate that does.
+//! Asking the device to keep something, or a file system to take it: the only place of this crate that does.
 
 use std::os::fd::AsFd;
 
@@ -28,6 +28,14 @@ pub(crate) fn content(file: impl AsFd) -> Result<(), Errno> {
     #[cfg(test)]
     recorder::synced(&done, &file, true);
     done
+}
+
+/// What was written of a file, to where its file system has it: one that tells only at `close` which writes
+/// failed (NFS, FUSE, SMB) tells it now.
+pub(crate) fn writes(file: impl AsFd) -> Result<(), Errno> {
+    #[cfg(test)]
+    faults::strike(faults::Call::Close)?;
+    fobs_sys::try_close(file)
 }
 
 /// Everything on the file system that a file is on.

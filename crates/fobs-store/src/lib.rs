@@ -123,7 +123,7 @@ pub use source::{
     stretch_len,
 };
 pub use stretch::{ReadStretch, Stretch};
-pub use uncached::passes_cache;
+pub use uncached::{LargeFiles, passes_cache, try_large_file};
 pub use verify::{Verified, VerifyError, is_patch, needs_scratch, verify, verify_with};
 pub use walk::{SourcePlaces, means_contents, same_name, shape_of};
 

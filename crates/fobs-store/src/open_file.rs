@@ -14,7 +14,7 @@ use super::input::Input;
 use super::stamp::Stamp;
 use super::stretch::ReadStretch;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
-use super::uncached::{READ_MAX, Reads};
+use super::uncached::{LargeReads, READ_MAX, Reads};
 use super::walk;
 use super::walk::Entry;
 use fobs_model::deltas::Because;
@@ -36,6 +36,8 @@ pub(super) struct OpenFile {
     pub(super) input: Input,
     holes: Holes,
     pub(super) reads: Reads,
+    /// Counts what is read of it; none of a small file.
+    pub(super) large: Option<LargeReads>,
     /// Finds in it what the receiver has.
     pub(super) matcher: Option<Matcher>,
     /// Another one for each file that a source opens.
@@ -96,6 +98,7 @@ impl OpenFile {
             input,
             holes,
             reads: Reads::Cached,
+            large: None,
             matcher: None,
             serial: 0,
         }
@@ -182,6 +185,7 @@ impl OpenFile {
         if !before.is_same_content(&Stamp::of(&now)) {
             return Err(Unread::Changed);
         }
+        self.large.iter().for_each(|large| large.add(len));
         let mut new = ahead.values.iter().copied();
         self.tree.extend(len as u64, Tail::Continues, &mut new).expect("every piece has its value");
         values.append(&mut ahead.values);
@@ -209,6 +213,7 @@ impl OpenFile {
                 ))
             })?,
         };
+        self.large.iter().for_each(|large| large.add(len));
         if len > 0 {
             let first = values.len();
             match hasher.finish() {

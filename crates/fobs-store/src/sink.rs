@@ -325,8 +325,12 @@ impl Sink {
             closing = Closing::new(tree.take_journal(), tree.end_of_top());
         }
         self.over = true;
-        let root = std::mem::take(&mut self.root).finish();
-        Ok((SinkSummary { root, files: self.files, bytes: self.bytes, others: self.others }, closing))
+        let (root, others) = (std::mem::take(&mut self.root).finish(), self.others);
+        let written = match &self.target {
+            Target::Tree(tree) => tree.large_files().rows(),
+            Target::Nothing(_) | Target::Stream(_) => Vec::new(),
+        };
+        Ok((SinkSummary { root, files: self.files, bytes: self.bytes, others, written }, closing))
     }
 
     fn record(&mut self, record: Record<'_>, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {

@@ -44,6 +44,7 @@ use super::stretch::ReadStretch;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
+use super::uncached::{LargeFiles, PageCache};
 use super::walk::{Entry, MaybeOrigin, Named, PassedOver, Walk, shape_of};
 use fobs_filter::{Side, XattrRules};
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
@@ -71,7 +72,8 @@ pub struct Source {
     ahead: Option<ReadStretch>,
     /// Files opened, those that were begun anew counted again.
     opened: u64,
-    uses_cache: bool,
+    cache: PageCache,
+    large_files: LargeFiles,
     /// The next entry to send, where the receiver decides.
     next: Option<(Listed, Choice)>,
     /// What was resumed since the last chunk, bytes.
@@ -258,7 +260,8 @@ impl Source {
             file: None,
             ahead: None,
             opened: 0,
-            uses_cache: false,
+            cache: PageCache::Passed,
+            large_files: LargeFiles::default(),
             next: None,
             resumed: 0,
             report: Report::Nothing,

@@ -1,12 +1,11 @@
 //! Files under a temporary name in their own directory until they are complete (and links until they are in
 //! place).
 
-use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags};
-use rustix::io::{Errno, ReadWriteFlags, pwrite, pwritev2};
+use rustix::io::Errno;
 
 use super::at;
 use super::attributes::{Applier, Attributes, Handle, Modes, Unset, executable_as, open_handle};
@@ -16,7 +15,7 @@ use super::keep;
 use super::own::{OWN_MODE, open_own};
 use super::record::Device;
 use super::stat::Meta;
-use super::uncached::{DONTCACHE, Uncached, Ways};
+use super::uncached::{Devices, LargeFile, write_all};
 #[cfg(test)]
 use super::{faults, recorder};
 use fobs_model::options::Overwrite;
@@ -88,10 +87,8 @@ pub(super) struct TemporaryFile {
     stands_for: Option<(u32, Device)>,
     /// The directory of its place, and what makes its name there, while it lies in another one (`-T`).
     home: Option<(Arc<OwnedFd>, Names)>,
-    /// The same file past the page cache.
-    uncached: Option<Arc<Uncached>>,
-    /// What goes through the page cache is not to stay there.
-    is_for_once: bool,
+    /// How it is written, where it is large.
+    large: Option<Arc<LargeFile>>,
 }
 
 impl TemporaryFile {
@@ -120,8 +117,7 @@ impl TemporaryFile {
             is_resumed: false,
             stands_for: None,
             home: None,
-            uncached: None,
-            is_for_once: false,
+            large: None,
             zeros: Zeros::Written,
         })
     }
@@ -157,8 +153,7 @@ impl TemporaryFile {
             is_resumed: true,
             stands_for: None,
             home: None,
-            uncached: None,
-            is_for_once: false,
+            large: None,
             zeros: Zeros::Written,
         }))
     }
@@ -175,18 +170,15 @@ impl TemporaryFile {
     }
 
     fn put(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
-        match &self.uncached {
-            Some(uncached) => uncached.write(data, offset, |rest, at| write_once(&self.file, rest, at)),
-            None if self.is_for_once => write_once(&self.file, data, offset),
+        match &self.large {
+            Some(large) => large.write(data, offset),
             None => write_all(&self.file, data, offset),
         }
     }
 
-    /// From now on what is written passes the page cache, where the file system can and that is faster, or
-    /// does not stay there.
-    pub(super) fn pass_cache(&mut self, ways: &Ways) {
-        self.is_for_once = true;
-        self.uncached = Uncached::of(&self.file, ways).map(Arc::new);
+    /// From now on it is written as a large file of this destination.
+    pub(super) fn is_large(&mut self, devices: &Devices) {
+        self.large = Some(Arc::new(devices.large_file(&self.file)));
     }
 
     /// From now on long runs of zeros become holes (`--sparse`): what is written comes in the file's order.
@@ -264,7 +256,8 @@ impl TemporaryFile {
         done
     }
 
-    /// Ends the file after `len` bytes, where it, or what is reserved for it, goes on. ext4 then records its
+    /// Ends the file after `len` bytes, where it, or what is reserved for it, goes on, and fails where writes
+    /// of it did. ext4 then records its
     /// length at once, and after a power cut it would look complete: so its content goes to the device first.
     fn cut_to(&self, len: u64) -> Result<(), Errno> {
         let is_longer = self.is_resumed && u64::try_from(fs::fstat(&self.file)?.st_size) != Ok(len);
@@ -272,7 +265,7 @@ impl TemporaryFile {
             keep::content(&self.file)?;
             self.truncate(len)?;
         }
-        Ok(())
+        keep::writes(&*self.file)
     }
 
     /// Gives a file of `len` bytes permissions and its name, that of another one only where it `replaces`.
@@ -409,47 +402,4 @@ fn take_back(
 
 fn set_mode(file: Handle<'_>, mode: u32) -> Result<(), Unset> {
     file.set_mode(mode).map_err(|errno| Unset { what: "the mode".to_owned(), errno })
-}
-
-/// Writes all of `data` at `offset` of `file`.
-fn write_all(file: &OwnedFd, data: &[u8], offset: u64) -> Result<(), Errno> {
-    write_with(file, data, offset, ReadWriteFlags::empty())
-}
-
-/// The same of what leaves the page cache once the device has it, where kernel and file system can: other
-/// programs keep what they have there.
-fn write_once(file: &OwnedFd, data: &[u8], offset: u64) -> Result<(), Errno> {
-    write_with(file, data, offset, DONTCACHE)
-}
-
-fn write_with(
-    file: &OwnedFd,
-    mut data: &[u8],
-    mut offset: u64,
-    mut flags: ReadWriteFlags,
-) -> Result<(), Errno> {
-    #[cfg(test)]
-    faults::strike(faults::Call::Write)?;
-    while !data.is_empty() {
-        let done = if flags.is_empty() {
-            pwrite(file, data, offset)
-        } else {
-            pwritev2(file, &[IoSlice::new(data)], offset, flags)
-        };
-        #[cfg(test)]
-        recorder::written(&done, file, data, offset);
-        match done {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
-                flags = ReadWriteFlags::empty();
-            }
-            Ok(0) => return Err(Errno::IO),
-            Ok(written) => {
-                data = &data[written..];
-                offset += written as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }

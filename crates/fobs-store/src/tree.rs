@@ -40,7 +40,7 @@ pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
 use super::select::Implied;
 use super::temporary::{Names, Placed, TemporaryFile, Thing, is_made_here, place};
-use super::uncached::Ways;
+use super::uncached::Devices;
 use super::view::View;
 use super::walk::type_bits;
 use fobs_filter::path;
@@ -100,7 +100,7 @@ pub(super) struct Tree {
     /// Whether files and directories are fsynced.
     fsync: bool,
     /// How large files are written.
-    ways: Ways,
+    devices: Devices,
     /// The directory that was written last and is not fsynced yet.
     unsynced: Option<Arc<OwnedFd>>,
     /// The directories that have not ended, each below the one before: at most one per two bytes of path.
@@ -206,7 +206,7 @@ impl Tree {
             names,
             held: None,
             fsync,
-            ways: Ways::new(fsync),
+            devices: Devices::new(fsync),
             unsynced: None,
             levels: Vec::new(),
             settling: None,

@@ -1,11 +1,19 @@
 //! Large files past the page cache: what is read or written once is not kept there, and what other programs
 //! have there stays.
 
+mod account;
+mod devices;
+mod through;
+mod trial;
 mod ways;
 mod writing;
 
-pub(crate) use ways::Ways;
-pub(crate) use writing::Uncached;
+use account::Account;
+pub use account::LargeFiles;
+pub(crate) use devices::Devices;
+pub(crate) use through::write_all;
+pub use trial::try_large_file;
+pub(crate) use writing::{LargeFile, PageCache};
 
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
@@ -15,6 +23,7 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use crate::at;
+use fobs_model::storage::{CacheReason, CacheUse};
 
 /// Smallest file that passes the cache, bytes: a smaller one may well be read next.
 pub(crate) const UNCACHED_MIN: u64 = 64 << 20;
@@ -43,21 +52,42 @@ pub(crate) const READ_MAX: usize = 256 << 10;
 /// 0.19, of 2 and of 4 MiB 2.2 at 0.07.
 const PASSING_READ_MAX: usize = 2 << 20;
 
-impl Reads {
-    /// Of a file of this size; `cache`: the user wants the page cache used.
-    pub(crate) fn of(size: u64, cache: bool) -> Reads {
-        if size >= UNCACHED_MIN && !cache { Reads::Once } else { Reads::Cached }
-    }
+/// A large file that is read.
+#[derive(Debug)]
+pub(crate) struct LargeReads {
+    account: Account,
+    way: CacheUse,
+    why: Option<CacheReason>,
+}
 
-    /// The same of this file, as kernel and file system can.
-    pub(crate) fn on(self, file: &OwnedFd, size: u64) -> Reads {
-        match self {
-            Reads::Once if knows_once(file, size) => Reads::Once,
-            // Other programs may read it, too.
-            Reads::Once if cached_samples(file, size) >= SAMPLES / 2 => Reads::Cached,
-            Reads::Once => Reads::Dropped,
-            other => other,
+impl LargeReads {
+    /// Counts bytes that were read of it.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.account.add(self.way, self.why, bytes);
+    }
+}
+
+impl Reads {
+    /// Of a file of this size, as the user wants and as kernel and file system can; large ones are counted.
+    pub(crate) fn of(
+        file: &OwnedFd,
+        size: u64,
+        cache: PageCache,
+        all: &LargeFiles,
+    ) -> (Reads, Option<LargeReads>) {
+        if size < UNCACHED_MIN {
+            return (Reads::Cached, None);
         }
+        let (reads, way, why) = match cache {
+            PageCache::Used => (Reads::Cached, CacheUse::Cached, Some(CacheReason::Asked)),
+            PageCache::Passed if knows_once(file, size) => (Reads::Once, CacheUse::Uncached, None),
+            // Other programs may read it, too.
+            PageCache::Passed if cached_samples(file, size) >= SAMPLES / 2 => {
+                (Reads::Cached, CacheUse::Cached, Some(CacheReason::AlreadyCached))
+            }
+            PageCache::Passed => (Reads::Dropped, CacheUse::Dropped, Some(CacheReason::NoOther)),
+        };
+        (reads, Some(LargeReads { account: all.on(file), way, why }))
     }
 
     /// Most bytes of one read.
@@ -168,12 +198,26 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_reading_is_one_of_the_kernel() {
-        let file = cached_file(1 << 20);
-        let way = Reads::Once.on(&file, 1 << 20);
-        let expected = if knows_once(&file, 1 << 20) { Reads::Once } else { Reads::Cached };
-        assert_eq!(way, expected, "all of it is cached");
-        assert_eq!(Reads::Cached.on(&file, 1 << 20), Reads::Cached);
+    fn each_way_of_reading_is_told_with_its_reason() {
+        let len = UNCACHED_MIN as usize;
+        let file = cached_file(len);
+        let told = |cache| {
+            let all = LargeFiles::default();
+            let (reads, large) = Reads::of(&file, UNCACHED_MIN, cache, &all);
+            large.expect("it is large").add(5);
+            let rows = all.rows();
+            (reads, rows[0].way, rows[0].why, rows[0].bytes)
+        };
+        let expected = if knows_once(&file, UNCACHED_MIN) {
+            (Reads::Once, CacheUse::Uncached, None, 5)
+        } else {
+            (Reads::Cached, CacheUse::Cached, Some(CacheReason::AlreadyCached), 5)
+        };
+        assert_eq!(told(PageCache::Passed), expected, "all of it is cached");
+        let asked = (Reads::Cached, CacheUse::Cached, Some(CacheReason::Asked), 5);
+        assert_eq!(told(PageCache::Used), asked);
+        let small = Reads::of(&file, UNCACHED_MIN - 1, PageCache::Passed, &LargeFiles::default());
+        assert!(matches!(small, (Reads::Cached, None)));
     }
 
     #[test]

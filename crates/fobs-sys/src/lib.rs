@@ -6,10 +6,12 @@
 //! | [`udp`] | send bursts (GSO), receive batches (GRO, `recvmmsg`), ECN, arrival timestamps, drop counters |
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or a timeout |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
+//! | [`close`](mod@close) | what closing a file would say |
 //! | [`confine`] | the walls that the kernel keeps around a session: Landlock, seccomp |
 //! | [`erased`] | secrets whose memory is overwritten |
 //! | [`host_drops`] | packets that this host drops before they reach a socket |
 //! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
+//! | [`memory`] | what this process may use of it: host, control groups, its own limits |
 //! | [`named`] | paths that this process's own user names, through no third user's link |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`pipe`] | how much a pipe between programs holds |
@@ -28,10 +30,12 @@ compile_error!("fobs-sys speaks to the Linux kernel only");
 
 pub mod allocator;
 pub mod clock;
+pub mod close;
 pub mod confine;
 pub mod erased;
 pub mod host_drops;
 pub mod interface;
+pub mod memory;
 pub mod named;
 pub mod page_buffer;
 pub mod pipe;
@@ -45,6 +49,7 @@ pub mod wait;
 
 pub use allocator::limit_arenas;
 pub use clock::{monotonic_ns, set_timer_slack_ns};
+pub use close::try_close;
 pub use erased::Erased;
 pub use host_drops::{HostDropMeter, HostDrops, local_addresses};
 pub use interface::Interface;

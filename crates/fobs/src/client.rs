@@ -23,8 +23,8 @@ mod versions;
 
 use crate::examine::walls_here;
 use crate::session::{
-    check_bases, cp_rules, cp_survey, delta_of, listing_form, pursuit, receiver_config, sender_config,
-    sending_of, summary, sync_survey, uses_later_features, with_lanes,
+    check_bases, chunks_of, cp_rules, cp_survey, delta_of, listing_form, pursuit, receiver_config,
+    sender_config, sending_of, summary, sync_survey, uses_later_features, with_lanes,
 };
 pub(crate) use copy::copy;
 use copy::expands;
@@ -43,9 +43,6 @@ use fobs_model::message::{Accept, Hello, Open, PARTS, PathRole, Reuse, STEER, Se
 use fobs_model::options::sync::SYNC2;
 use fobs_model::options::{Carrier, Privileges, Remote, ShellGrammar, TransferOptions, Transport};
 use fobs_model::walls::Walls;
-use fobs_proto::receiver::ReceiverConfig;
-use fobs_proto::sender::SenderConfig;
-use fobs_proto::session::chunks_within;
 use fobs_store::{Sink, Source};
 use fobs_sys::confine;
 use fobs_sys::confine::Domain;
@@ -77,6 +74,8 @@ struct Client<'a> {
     /// What is asked of a server that keeps the connection.
     reuse: Reuse,
     lanes: ClientLanes,
+    /// Chunks that this side may hold at once.
+    chunks_max: u32,
 }
 
 /// A server that was reached before, as one more channel to it finds it.
@@ -108,6 +107,7 @@ impl<'a> Client<'a> {
             hook: None,
             reuse: Reuse::default(),
             lanes: ClientLanes::default(),
+            chunks_max: chunks_of(options),
         }
     }
 }
@@ -116,6 +116,12 @@ impl<'a> Client<'a> {
 type Done = (Summary, SystemTime);
 
 impl Client<'_> {
+    /// What a sender's configuration has of the room at both ends: the packet size, the first chunk for
+    /// which the receiver has none, and how many chunks this side holds.
+    fn room(&self, accept: &Accept) -> (Option<u16>, u32, u32) {
+        (self.options.packet_size, accept.chunk_limit, self.chunks_max)
+    }
+
     /// A destination, of which a home is to be looked up there, or what a sync's pattern stands for.
     fn destination(&mut self, remote: &Remote) -> Result<Remote> {
         let path = remote.path.clone();
@@ -146,15 +152,15 @@ impl Client<'_> {
         let (asked, accept) = (Instant::now(), self.ask(open));
         let mut accept =
             accept.map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
-        let answered = Some(asked.elapsed());
+        let (answered, room) = (Some(asked.elapsed()), self.room(&accept));
         self.tell_of_destination(&accept);
         let mut sending = sending_of(self.options);
         // What is beyond the server's limit would only wait for credit, and arrive in bursts.
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
-        let config = config_of(self.options, &sending, accept.chunk_limit)?;
+        let make = |sending: &Sending| sender_config(sending, room.0, room.1, room.2);
+        let config = make(&sending)?;
         let cc = config.controller.name();
         let (link, cipher, streams) = self.data_plane(&mut accept, Direction::Sender, Some(cc))?;
-        let make = |sending: &Sending| config_of(self.options, sending, accept.chunk_limit);
         let (watch, reporter) = self.watched(TransferDirection::Push);
         let (config, lanes) = with_lanes(config, self.lanes.setup.take(), &sending, make)?;
         self.started(cipher, cc, None, course)?;
@@ -261,7 +267,7 @@ impl Client<'_> {
             streams,
             sink,
             survey,
-            config: receiving_within(self.options),
+            config: receiver_config(self.options.ack_every, self.chunks_max),
             endurance: course.endurance(self.options, Telling::of(&self.hello)),
             remedies: RemedyPolicy::of(self.options.loss_cause.name()),
             steering: course.steering.clone(),
@@ -308,17 +314,6 @@ impl Client<'_> {
         });
         Ok(())
     }
-}
-
-/// How a lane of this side sends.
-fn config_of(options: &TransferOptions, sending: &Sending, chunk_limit: u32) -> Result<SenderConfig> {
-    let config = sender_config(sending, options.packet_size, chunk_limit)?;
-    Ok(SenderConfig { chunks_max: chunks_within(options.memory) as usize, ..config })
-}
-
-/// The receiver's configuration, with the user's memory.
-fn receiving_within(options: &TransferOptions) -> ReceiverConfig {
-    ReceiverConfig { chunks_max: chunks_within(options.memory), ..receiver_config(options.ack_every) }
 }
 
 /// The control channel in a word, of events and records.

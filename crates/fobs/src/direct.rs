@@ -111,6 +111,7 @@ pub(crate) fn completion(summary: &SinkSummary, clock: Clock) -> Complete {
         files: summary.files,
         bytes: summary.bytes,
         others: summary.others,
+        written: summary.written.clone(),
         cpu_seconds: usage.cpu_seconds,
         max_rss_bytes: usage.max_rss_bytes,
         ..Complete::default()

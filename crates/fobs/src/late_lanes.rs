@@ -4,10 +4,9 @@
 use crate::session::udp_options;
 use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::schedule::DatagramKeys;
-use fobs_engine::{CHUNKS_MAX, LateLanes, lanes_window};
+use fobs_engine::{LateLanes, lanes_window};
 use fobs_model::message::{Hello, KEYS2, LateLanesOffer, Open};
-use fobs_model::options::TransferOptions;
-use fobs_proto::session::{GrowthRule, LANES_UNCHOSEN_MAX, PacketThreads, chunks_within};
+use fobs_proto::session::{GrowthRule, LANES_UNCHOSEN_MAX, PacketThreads};
 use std::time::Duration;
 
 /// How many lanes a session of this program is to come to, whatever its threads do: for tests of a build with
@@ -41,17 +40,19 @@ fn most_of(rule: GrowthRule) -> u8 {
     most.clamp(1, LANES_UNCHOSEN_MAX) - 1
 }
 
-/// What a client asks for that leaves the number of its lanes to this program.
-pub(crate) fn offer(options: &TransferOptions) -> Option<LateLanesOffer> {
+/// What a client asks for that leaves the number of its lanes to this program, and holds this number of
+/// chunks.
+pub(crate) fn offer(chunks_max: u32) -> Option<LateLanesOffer> {
     let most = most_here();
-    (most > 0).then(|| LateLanesOffer { most, window: lanes_window(chunks_within(options.memory)) })
+    (most > 0).then(|| LateLanesOffer { most, window: lanes_window(chunks_max) })
 }
 
-/// What a server gives a client of a session with one lane, and how many lanes that is.
-pub(crate) fn grant(open: &Open, hello: &Hello) -> Option<(LateLanesOffer, usize)> {
+/// What a server that holds this number of chunks gives a client of a session with one lane, and how many lanes
+/// that is.
+pub(crate) fn grant(open: &Open, hello: &Hello, chunks_max: u32) -> Option<(LateLanesOffer, usize)> {
     let asked = open.late_lanes.filter(|_| hello.has(KEYS2) && open.lanes.is_none())?;
     let most = asked.most.min(most_here());
-    let offer = LateLanesOffer { most, window: lanes_window(CHUNKS_MAX) };
+    let offer = LateLanesOffer { most, window: lanes_window(chunks_max) };
     (most > 0).then(|| (offer, usize::from(most)))
 }
 
@@ -70,10 +71,10 @@ pub(crate) fn of_server(
     keys: Vec<DatagramKeys>,
     open: &Open,
     (direction, cc): (Direction, Option<&str>),
-    ports: (u16, u16),
+    (ports, chunks_max): ((u16, u16), u32),
 ) -> Option<LateLanes> {
     let asked = open.late_lanes.filter(|_| !keys.is_empty())?;
-    let window = window_of(direction, lanes_window(CHUNKS_MAX), asked.window);
+    let window = window_of(direction, lanes_window(chunks_max), asked.window);
     Some(LateLanes { keys: keys.into(), options: udp_options(cc), ports: Some(ports), window, rule: None })
 }
 

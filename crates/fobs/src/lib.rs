@@ -131,7 +131,7 @@ pub use fobs_model::options::{
 };
 pub use fobs_model::public_key::PublicKey;
 pub use fobs_model::walls::Walls;
-pub use fobs_model::{cause, deltas, error, event, json, location, mode, options, route};
+pub use fobs_model::{cause, deltas, error, event, json, location, mode, options, route, storage};
 pub use fobs_store::SourcesHere;
 pub use fobs_store::{
     Account, NameCharsets, become_user, clean, expand_here, matches_component, pieces, run_as,

@@ -28,7 +28,7 @@ use stores::{push_sink, source_of};
 pub use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 pub use wanted::{Wanted, Work};
 
-use crate::examine::{DiskProbe, Zeros, examine};
+use crate::examine::{DiskProbe, Zeros, examine, memory};
 use crate::session::{
     check_bases, cp_rules, cp_survey, delta_of, listing_form, preserved, pursuit, receiver_config,
     sync_survey, uses_later_features,
@@ -164,7 +164,8 @@ fn examined(directory: &[u8], policy: &Policy, client: Option<IpAddr>, cancel: &
         may_push,
         rate_bps,
     });
-    HostFacts { key, ..examine(client, &disk, cancel) }
+    let memory = Some(memory(&policy.budget));
+    HostFacts { key, memory, ..examine(client, &disk, cancel) }
 }
 
 fn answer(
@@ -212,7 +213,7 @@ fn receive_push(
     (granted, peer): (Granted, &Hello),
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { answer, mut link, lanes, late, streams, knows_survey, .. } = granted;
+    let Granted { answer, mut link, lanes, late, streams, transit, knows_survey, .. } = granted;
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let (wants_survey, wants_delta) = (resuming.survey, resuming.delta);
@@ -221,7 +222,7 @@ fn receive_push(
     let stamps_are_ours =
         policy.permit.terms().stamps == Stamps::Ours && (preserve.modes || preserve.times || preserve.acls);
     let withholds = privileges == Privileges::Withheld && geteuid().is_root() && preserve.needs_privileges();
-    let (config, endurance) = (receiver_config(open.ack_every), endurance_of(peer, open.timeout));
+    let (ack_every, endurance) = (open.ack_every, endurance_of(peer, open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
     let (beside, held) = (backup_beside(&open), (&policy.budget, &policy.here));
     let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel, held)?;
@@ -252,7 +253,7 @@ fn receive_push(
         streams,
         sink,
         survey,
-        config,
+        config: receiver_config(ack_every, transit.chunks()),
         endurance,
         remedies,
         reader: channel.reader,

@@ -1,11 +1,11 @@
 //! What a client's and a server's session have in common: configurations, socket options and figures.
 
 use fobs_channel::secure::datagram::Cipher;
-pub use fobs_engine::{
-    CHUNKS_MAX, PathValidation, choice_of, receiver_config, sender_config, stream_target, summary,
-    tcp_tuning, transport_of, udp_options,
-};
 use fobs_engine::{LanesSetup, lane_configs};
+pub use fobs_engine::{
+    PathValidation, choice_of, receiver_config, sender_config, stream_target, summary, tcp_tuning,
+    transport_of, udp_options,
+};
 use fobs_filter::{Side, XattrRules};
 use fobs_model::error::Result;
 use fobs_model::message::{DELTA, Hello, IN_PLACE, PARTS, PATH_VALIDATION, PATHS, Sending};
@@ -13,15 +13,28 @@ use fobs_model::options::sync::{self, Delta, SyncOptions};
 use fobs_model::options::{CongestionControl, Preserve, Priority, Privileges, TransferOptions, Transport};
 use fobs_model::permit::Permit;
 use fobs_proto::sender::SenderConfig;
+use fobs_proto::session::{AVAILABLE_UNKNOWN, chunks_within, memory_within};
 use fobs_store::delta::Offers;
 use fobs_store::survey::{Append, Checksums, Compare, CompareBy, ListingForm, Parts, Rules};
 use fobs_store::{Above, Partial, Sink, SinkSpec, SpecialThere, xattr_rules};
+use fobs_sys::confine::{Errand, outside};
+use fobs_sys::memory;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The farthest deadline: a century, far from the end of any clock.
 const DEADLINE_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// What is available to this process, bytes.
+pub(crate) fn memory_available() -> u64 {
+    outside(Errand::Counters, memory::available).unwrap_or(AVAILABLE_UNKNOWN)
+}
+
+/// Chunks that this side of a client's transfer holds at once.
+pub(crate) fn chunks_of(options: &TransferOptions) -> u32 {
+    chunks_within(options.memory.unwrap_or_else(|| memory_within(memory_available())))
+}
 
 /// The user's choices for the sender, as they go over the control channel.
 pub(crate) fn sending_of(options: &TransferOptions) -> Sending {

@@ -146,6 +146,8 @@ impl<W: Write + Send> Reporter for Person<W> {
             let detail = if why.is_some() { Detail::Errors } else { Detail::Files };
             self.say(detail, &told);
         }
+        let storage = outcome.as_ref().ok().and_then(|done| done.storage.sentence(&show_bytes));
+        storage.iter().for_each(|told| self.say(Detail::Files, told));
         Ok(())
     }
 
@@ -221,6 +223,7 @@ mod tests {
     use super::*;
     use fobs::cause::{Remedy, RemedyAction, RemedyResult};
     use fobs::event::Progress;
+    use fobs::storage::{CacheReason, CacheUse, Storage, StorageUse};
 
     /// The output at this level.
     fn output(detail: Detail, events: &[Event], outcome: &Outcome) -> String {
@@ -325,6 +328,25 @@ mod tests {
             output.contains("0 files, 3.00 GB (2.00 GB of them by an earlier run) in 0.00 s"),
             "{output}"
         );
+    }
+
+    #[test]
+    fn how_large_files_went_is_one_line_of_the_detailed_output() {
+        let row = |file_system: &str, way, why| StorageUse {
+            file_system: file_system.to_owned(),
+            way,
+            why,
+            bytes: 3_000_000_000,
+        };
+        let storage = Storage {
+            read: vec![row("ext4", CacheUse::Uncached, None)],
+            written: vec![row("a\x1bfs", CacheUse::Cached, Some(CacheReason::NoOther))],
+        };
+        let outcome = Ok(Summary { storage, ..Summary::default() });
+        let line = "fobs: large files read: ext4 3.00 GB by RWF_DONTCACHE; written: a\\u{1b}fs 3.00 GB through the page \
+                    cache (the file system offers no other way)\n";
+        assert!(output(Detail::Files, &[], &outcome).ends_with(line));
+        assert!(!output(Detail::Summary, &[], &outcome).contains("large files"));
     }
 
     #[test]

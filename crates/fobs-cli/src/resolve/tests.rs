@@ -58,7 +58,7 @@ fn flags_become_options() {
             o.min_rate = Some(MinRate { bits_per_second: 1_000_000, over: Duration::from_secs(30) });
         }),
         ("--ack-every 64 --burst 2", |o| (o.ack_every, o.burst) = (Some(64), Some(2))),
-        ("--memory 1GiB", |o| o.memory = 1 << 30),
+        ("--memory 1GiB", |o| o.memory = Some(1 << 30)),
         ("--packet-size 8KiB", |o| o.packet_size = Some(8192)),
         ("--udp-ports 5000-5009", |o| o.udp_ports = Some((5000, 5009))),
         ("-4", |o| o.address_family = AddressFamily::V4),

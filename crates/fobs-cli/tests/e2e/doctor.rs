@@ -54,7 +54,7 @@ fn doctor_examines_this_host_alone() {
     let finished = case.run(command.args(["doctor", "--dir"]).arg(case.local(""))).expect_success();
     let text = String::from_utf8(finished.stdout).expect("text");
     assert!(text.starts_with("This host:\n"), "{text}");
-    for name in ["socket buffers", "offloads", "cipher", "hash", "disk"] {
+    for name in ["socket buffers", "offloads", "cipher", "hash", "disk", "memory"] {
         assert!(text.contains(&format!("  {name:15} ")), "{name}: {text}");
     }
     let last: Vec<&str> = text.lines().rev().take(3).collect();

@@ -65,6 +65,7 @@ mod rights;
 mod serving;
 mod session;
 mod small_paths;
+mod storage;
 mod streams;
 mod sync;
 mod sync_attributes;

@@ -10,8 +10,9 @@ use super::process::Finished;
 
 /// What the daemon may map: three sessions at their bounds, and the program.
 const ADDRESS_SPACE: u64 = 3 << 30;
-/// What docs/security.md promises for a session, and the program beside it, bytes.
-const PROMISE: u64 = (400 + 64) << 20;
+/// What docs/security.md promises for a session, and the program beside it, bytes: 144 MiB, and an eighth of
+/// the three quarters that sessions have for data in transit.
+const PROMISE: u64 = ((144 + 64) << 20) + ADDRESS_SPACE * 3 / 4 / 8;
 
 struct Limited {
     case: Case,

@@ -21,6 +21,8 @@ pub enum Need {
     Chromium,
     /// A kernel with xfs, and the program that makes one.
     Xfs,
+    /// Control groups of memory that this user may make.
+    Groups,
 }
 
 /// Every test with a requirement, so that the list of skipped ones does not depend on the order of tests.
@@ -105,6 +107,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_host_that_does_not_tell_its_room_holds_up_no_job", &[Need::Root]),
     ("a_person_uses_the_page_of_jobs", &[Need::Chromium]),
     ("another_users_jobs_are_not_shown", &[Need::SecondUser]),
+    ("a_copy_holds_an_eighth_of_the_control_groups_around_it", &[Need::Groups]),
     ("a_neighbour_changes_and_learns_nothing_outside_its_directory", &[Need::SecondUser]),
 ];
 
@@ -121,6 +124,7 @@ impl Need {
                     && ["mkfs.ext4", "python3"].iter().all(|program| program_exists(program))
             }
             Need::Chromium => ["chromium", "python3"].iter().all(|program| program_exists(program)),
+            Need::Groups => super::storage::Groups::make("need", 1 << 30).is_some(),
             Need::Xfs => {
                 let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
                 known.lines().any(|line| line.trim() == "xfs") && program_exists("mkfs.xfs")
@@ -135,6 +139,7 @@ impl Need {
             Need::SecondUser => "root and a second user",
             Need::Disk => "root with loop devices, mkfs.ext4 and python3",
             Need::Chromium => "chromium and python3",
+            Need::Groups => "root with a control group for memory",
             Need::Xfs => "xfs in the kernel, and mkfs.xfs",
             Need::Gigabytes => "3 GiB of room under /dev/shm or the temporary directory",
         }
@@ -194,8 +199,9 @@ fn zz_everything_that_was_skipped_is_named() {
     // As root with iptables nothing may be missing: a table that skips everything would be a test that cannot
     // fail.
     if super::net::iptables_work() && super::files::roomy_directory().is_some() {
-        let is_of_the_host =
-            |need: &Need| matches!(need, Need::Chromium | Need::Disk | Need::Xfs | Need::SecondUser);
+        let is_of_the_host = |need: &Need| {
+            matches!(need, Need::Chromium | Need::Disk | Need::Groups | Need::Xfs | Need::SecondUser)
+        };
         let anywhere = TABLE.iter().filter(|(_, needs)| !needs.iter().any(is_of_the_host));
         assert_eq!(anywhere.filter_map(sentence).collect::<Vec<_>>(), Vec::<String>::new());
     }

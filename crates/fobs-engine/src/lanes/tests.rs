@@ -1,12 +1,12 @@
 use super::*;
-use crate::sender_config;
+use crate::{CHUNKS_MAX, sender_config};
 use fobs_model::message::Sending;
 use fobs_proto::congestion::BurstSent;
 use fobs_proto::{Rate, Timestamp};
 
 fn configs(paths: &[u8], limit_bps: Option<u64>) -> Vec<SenderConfig> {
     let sending = Sending { cc: "cubic".to_owned(), limit_bps, ..Sending::default() };
-    lane_configs(paths, || sender_config(&sending, None, 7)).expect("a possible choice")
+    lane_configs(paths, || sender_config(&sending, None, 7, CHUNKS_MAX)).expect("a possible choice")
 }
 
 #[test]

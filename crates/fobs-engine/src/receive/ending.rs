@@ -34,6 +34,7 @@ impl Receiving {
             datagrams_rejected: rejected,
             cpu_seconds: usage.cpu_seconds,
             max_rss_bytes: usage.max_rss_bytes,
+            written: summary.written.clone(),
         }
     }
 

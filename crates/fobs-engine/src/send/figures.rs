@@ -50,6 +50,7 @@ pub(super) fn finished(
         bytes_framed: stats.bytes_framed,
         literal,
         lanes: Vec::new(),
+        read: Vec::new(),
     }
 }
 

@@ -50,7 +50,8 @@ impl Lanes {
             |further| LanesSetup { further, paths: numbers.clone(), first: "path 0".to_owned(), window };
         let [of_sender, of_receiver] = ends.map(setup);
         let credit = if client == End::Sender { CHUNKS_MAX / 2 / count as u32 } else { 0 };
-        let mut configs = lane_configs(&numbers, || sender_config(sending, None, credit)).unwrap();
+        let mut configs =
+            lane_configs(&numbers, || sender_config(sending, None, credit, CHUNKS_MAX)).unwrap();
         Lanes { of_sender: Some((of_sender, configs.split_off(1))), of_receiver: Some(of_receiver), relays }
     }
 }

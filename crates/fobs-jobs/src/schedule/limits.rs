@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::Reason;
 use super::entry::Entry;
 
-/// Largest limit: each running job has a thread of the keeper, and a process with its memory (256 MiB).
+/// Largest limit: each running job has a thread of the keeper, and a process with its memory.
 pub const LIMIT_MAX: u32 = 64;
 
 /// How many jobs may run at once, each from 1 to [`LIMIT_MAX`].

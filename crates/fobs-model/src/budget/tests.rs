@@ -116,3 +116,27 @@ fn an_allocation_that_fails_is_an_error() {
     assert!(spent.to_string().starts_with("the host has no memory left for the journal"), "{spent}");
     assert_eq!(budget.used(), 0);
 }
+
+#[test]
+fn transfers_of_a_process_share_what_is_in_transit() {
+    const MIB: u64 = 1 << 20;
+    let process = MemoryBudget::of(4096 << 20);
+    let session = || process.session_below(SESSION_BYTES_MIN).expect("there is room");
+    let plenty = u64::MAX;
+    // 4 GiB less the session itself, of which each leaves seven of eight parts.
+    let (one, other) = (session(), session());
+    let first = one.allot(plenty);
+    assert_eq!(first.bytes(), (4096 * MIB - 2 * SESSION_BYTES_MIN as u64) / 8);
+    let second = other.allot(plenty);
+    assert_eq!(second.bytes(), (4096 * MIB - first.bytes()) / 8);
+    let many: Vec<_> = (0..100).map(|_| one.allot(plenty)).collect();
+    assert!(many.windows(2).all(|pair| pair[0].bytes() >= pair[1].bytes()));
+    // Never less than a copy needs: then chunks are refused as they are made.
+    assert_eq!(many.last().map(Allotment::bytes), Some(64 * MIB));
+    assert_eq!(one.allot(1024 * MIB).bytes(), 64 * MIB);
+    drop((many, second, first));
+    assert_eq!(one.allot(1024 * MIB).bytes(), 128 * MIB, "what the host has available");
+    assert_eq!(process.0.allotted.load(Ordering::Relaxed), 0);
+    // A session by itself shares with no other.
+    assert_eq!(MemoryBudget::default().allot(plenty).bytes(), MEMORY_DEFAULT_MAX);
+}

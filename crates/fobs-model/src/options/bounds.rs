@@ -50,7 +50,7 @@ impl TransferOptions {
         let (shortest, longest) = TIMEOUT_RANGE;
         within("timeout", self.timeout.as_secs(), shortest.as_secs()..=longest.as_secs(), "seconds")?;
         let (least, most) = MEMORY_RANGE;
-        within("memory", self.memory, least..=most, "bytes")?;
+        self.memory.map_or(Ok(()), |memory| within("memory", memory, least..=most, "bytes"))?;
         within("resume-window", self.resume_window, 0..=RESUME_WINDOW_MAX, "bytes")?;
         packet_size(self.packet_size)?;
         udp_ports(self.udp_ports)?;
@@ -199,7 +199,7 @@ mod tests {
         let bad: [(&str, Change<'_>); 17] = [
             ("timeout", &|it| it.timeout = Duration::ZERO),
             ("timeout", &|it| it.timeout = Duration::MAX),
-            ("memory", &|it| it.memory = 1),
+            ("memory", &|it| it.memory = Some(1)),
             ("resume-window", &|it| it.resume_window = u64::MAX),
             ("packet-size", &|it| it.packet_size = Some(511)),
             ("packet-size", &|it| it.packet_size = Some(u16::MAX)),

@@ -7,6 +7,7 @@
 mod ack_policy;
 mod arrivals;
 mod chunk;
+mod credit;
 mod ledger;
 mod order;
 
@@ -19,6 +20,8 @@ use crate::{ChunkId, PacketNumber, Timestamp};
 use ack_policy::AckPolicy;
 use arrivals::Arrivals;
 use chunk::{Arriving, Progress, Taken};
+use credit::Credit;
+pub use credit::first_credit;
 use ledger::DropLedger;
 use order::Order;
 use std::collections::VecDeque;
@@ -44,7 +47,7 @@ pub struct ReceiverConfig {
     pub ack_every: u32,
     /// Longest time that a packet waits for its ack.
     pub ack_delay_max: Duration,
-    /// Chunks that fit in memory at once: the credit.
+    /// Chunks that fit in memory at once: the most credit.
     pub chunks_max: u32,
 }
 
@@ -147,7 +150,6 @@ pub struct ReceiverStats {
 /// The machine.
 #[derive(Debug)]
 pub struct Receiver {
-    config: ReceiverConfig,
     policy: AckPolicy,
     numbers: Arrivals,
     newest_arrival: Timestamp,
@@ -161,6 +163,7 @@ pub struct Receiver {
     base: ChunkId,
     /// The limit that the sender was told before the room became smaller.
     promised: ChunkId,
+    credit: Credit,
     chunks: VecDeque<Arriving>,
     verified_below: ChunkId,
     /// One past the final chunk, once a packet of that was seen.
@@ -183,12 +186,11 @@ enum AckSize {
 }
 
 impl Receiver {
-    /// A receiver with all its credit.
+    /// A receiver with its first credit.
     pub fn new(config: ReceiverConfig) -> Receiver {
         Receiver {
             policy: AckPolicy::new(config.ack_every, config.ack_delay_max),
             numbers: Arrivals::new((ACKS_REPEATED * u64::from(config.ack_every)).max(REPORTED_MIN)),
-            config,
             newest_arrival: Timestamp::ZERO,
             largest_arrival: Timestamp::ZERO,
             ect0: 0,
@@ -198,6 +200,7 @@ impl Receiver {
             order: Order::default(),
             base: 0,
             promised: 0,
+            credit: Credit::new(config.chunks_max),
             chunks: VecDeque::new(),
             verified_below: 0,
             end: None,
@@ -214,13 +217,13 @@ impl Receiver {
 
     /// First chunk that has no room.
     pub fn chunk_limit(&self) -> ChunkId {
-        self.base.saturating_add(self.config.chunks_max).max(self.promised)
+        self.base.saturating_add(self.credit.chunks()).max(self.promised)
     }
 
     /// From now on this number of chunks fits in memory at once. What the sender was told of room stays true.
     pub fn set_room(&mut self, chunks_max: u32) {
         self.promised = self.chunk_limit();
-        self.config.chunks_max = chunks_max;
+        self.credit.set_most(chunks_max);
     }
 
     /// Whether every chunk of the object is stored.
@@ -346,6 +349,7 @@ impl Receiver {
         debug_assert!(chunk < self.verified_below, "only verified chunks are stored");
         if chunk == self.base && self.chunks.pop_front().is_some() {
             self.base += 1;
+            self.credit.on_stored(self.backlog());
             self.policy.at_once();
         }
     }

@@ -1,8 +1,8 @@
 //! How a sender cuts its object: small chunks where few bytes are in flight, so that the CPU still has in its
 //! cache what it hashed when it seals it; large ones where many are, so that
-//! [`CHUNKS_MAX`](super::CHUNKS_MAX) chunks suffice.
+//! [`CHUNKS_MAX`] chunks suffice, and with more memory more of them.
 
-use super::limits::HOST_DELAY;
+use super::limits::{CHUNKS_MAX, HOST_DELAY};
 use crate::object::CHUNK_DATA_MAX;
 use crate::sender::Sender;
 
@@ -39,7 +39,9 @@ impl Holding {
             chunks.saturating_add(CHUNKS_FOR_DISKS)
         };
         let mut data_max = CHUNK_DATA_MIN;
-        while data_max < CHUNK_DATA_MAX && chunks(data_max) > chunks_max {
+        // More small ones would not stay in a cache, however much memory there is.
+        let few = chunks_max.min(CHUNKS_MAX);
+        while data_max < CHUNK_DATA_MAX && chunks(data_max) > few {
             data_max *= 2;
         }
         Holding { chunks: chunks(data_max).min(chunks_max), data_max }
@@ -66,7 +68,7 @@ pub fn round_trip_bytes(machine: &Sender) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CHUNKS_MAX, chunks_within};
+    use super::super::{MEMORY_DEFAULT_MAX, chunks_within, memory_within};
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -102,6 +104,29 @@ mod tests {
         }
         assert_eq!((chunks_within(0), chunks_within(u64::MAX)), (chunks_within(64 * MIB), 13_492));
         assert_eq!(CHUNKS_MAX, 52);
+    }
+
+    #[test]
+    fn an_eighth_of_what_is_available_is_used_within_bounds() {
+        for (available, memory) in [
+            (0, 64 * MIB),
+            (500 * MIB, 64 * MIB),
+            (2048 * MIB, 256 * MIB),
+            (4096 * MIB, 512 * MIB),
+            (8192 * MIB, 1024 * MIB),
+            (u64::MAX, MEMORY_DEFAULT_MAX),
+        ] {
+            assert_eq!(memory_within(available), memory, "{available}");
+        }
+    }
+
+    /// 10 Gbit/s at 100 ms have 125 MB in flight; four round trips of them are to be held.
+    #[test]
+    fn the_most_memory_holds_a_long_fast_path() {
+        let most = chunks_within(MEMORY_DEFAULT_MAX);
+        let Holding { chunks, data_max } = Holding::for_bytes(125_000_000, most);
+        assert!(u64::from(chunks) * u64::from(data_max) >= ROUND_TRIPS * 125_000_000);
+        assert!(chunks < most, "{chunks} of {most}");
     }
 
     #[test]

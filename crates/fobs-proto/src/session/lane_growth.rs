@@ -28,7 +28,7 @@ pub enum GrowthRule {
         /// Cores of this end.
         cores: u32,
     },
-    /// Every stretch of this length, up to so many lanes: for tests and experiments.
+    /// Every stretch of this length, up to this number of lanes: for tests and experiments.
     Always {
         /// Length of a stretch.
         stretch: Duration,

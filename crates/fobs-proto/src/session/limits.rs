@@ -3,16 +3,33 @@
 use crate::object::CHUNK_LEN_MAX;
 use std::time::Duration;
 
-/// Memory that each side may use unless the user says otherwise, bytes: 1.6 bandwidth-delay products of 10
-/// Gbit/s at 100 ms, and little beside what hosts have that are connected so.
-pub const MEMORY_DEFAULT: u64 = 256 << 20;
+/// Unless the user says otherwise, a side may use one part in this many of what is available to it: seven
+/// other copies beside it find as much.
+const MEMORY_SHARE: u64 = 8;
+/// Most of that, bytes: 7 bandwidth-delay products of 10 Gbit/s at 100 ms.
+pub const MEMORY_DEFAULT_MAX: u64 = 1 << 30;
+/// What is taken to be available where the host does not say it, and in simulated hosts, bytes.
+pub const AVAILABLE_UNKNOWN: u64 = 2 << 30;
 /// Least and most memory, bytes: 13 chunks keep reader, network and writer busy at once; more than a
 /// hundred bandwidth-delay products of 100 Gbit/s at 40 ms are never in flight.
 pub const MEMORY_RANGE: (u64, u64) = (64 << 20, 64 << 30);
 /// One part in this many is left for what is not chunks: sockets, streams, the lane's store, the program.
 const MEMORY_REST: u64 = 8;
-/// Chunks that each side holds at once unless the user says otherwise.
-pub const CHUNKS_MAX: u32 = chunks_within(MEMORY_DEFAULT);
+/// Chunks that a side holds at once to which [`AVAILABLE_UNKNOWN`] bytes are available.
+pub const CHUNKS_MAX: u32 = chunks_within(memory_within(AVAILABLE_UNKNOWN));
+
+/// What a side may use to which this many bytes are available, unless the user says otherwise.
+pub const fn memory_within(available: u64) -> u64 {
+    let (least, _) = MEMORY_RANGE;
+    let share = available / MEMORY_SHARE;
+    if share < least {
+        least
+    } else if share > MEMORY_DEFAULT_MAX {
+        MEMORY_DEFAULT_MAX
+    } else {
+        share
+    }
+}
 
 /// Chunks that a side holds at once within `memory` bytes, which is brought into [`MEMORY_RANGE`].
 pub const fn chunks_within(memory: u64) -> u32 {

@@ -46,8 +46,9 @@ pub use lanes::{
     LANES_MAX, LaneCounts, LaneSchedule, LaneSeen, LaneTask, LaneVerified, WITHDRAWN_LEN, Withdrawal,
 };
 pub use limits::{
-    ABSENT_AFTER, ANSWER_WAIT, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MEMORY_DEFAULT,
-    MEMORY_RANGE, MISMATCHES_MAX, PACE_GRAIN, UDP_SILENCE_MAX, chunks_within,
+    ABSENT_AFTER, ANSWER_WAIT, AVAILABLE_UNKNOWN, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT,
+    MEMORY_DEFAULT_MAX, MEMORY_RANGE, MISMATCHES_MAX, PACE_GRAIN, UDP_SILENCE_MAX, chunks_within,
+    memory_within,
 };
 pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};

@@ -128,7 +128,7 @@ impl Sink {
 
     /// Large files are written through the page cache.
     pub fn use_cache(&mut self) {
-        if let Target::Tree(tree) = &self.target {
+        if let Target::Tree(tree) = &mut self.target {
             tree.use_cache();
         }
     }

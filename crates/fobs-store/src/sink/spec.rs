@@ -20,6 +20,7 @@ use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result, SyncEnd};
 use fobs_model::event::{FileError, OtherEntries};
 use fobs_model::options::{Privileges, Stamps, Terms};
+use fobs_model::storage::StorageUse;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
@@ -244,6 +245,8 @@ pub struct SinkSummary {
     pub bytes: u64,
     /// What else was stored.
     pub others: OtherEntries,
+    /// How large files were written.
+    pub written: Vec<StorageUse>,
 }
 
 /// The journal of a transfer into `directory`, where its one source gets this `name`; and the temporary names

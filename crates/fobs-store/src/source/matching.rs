@@ -9,7 +9,7 @@ use crate::delta::{Coverage, EarlierVersion, FILE_MIN, Known, Lists, Matcher, Na
 use crate::input::Input;
 use crate::open_file::OpenFile;
 use crate::survey::Changes;
-use crate::uncached::Reads;
+use crate::uncached::{LargeFiles, PageCache, Reads};
 use fobs_model::error::Result;
 
 /// What it finds out of the lists.
@@ -70,18 +70,22 @@ impl Source {
         }
     }
 
+    /// How large files were read so far.
+    pub fn large_files(&self) -> &LargeFiles {
+        &self.large_files
+    }
+
     /// Large files are read through the page cache.
     pub fn use_cache(&mut self) {
-        self.uses_cache = true;
+        self.cache = PageCache::Used;
     }
 
     /// The file that begins: with a number of its own, and with what finds pieces in it.
     pub(super) fn opened(&mut self, mut file: OpenFile) -> OpenFile {
         self.opened += 1;
         file.serial = self.opened;
-        file.reads = Reads::of(file.size, self.uses_cache);
         if let Input::File(held, _) = &file.input {
-            file.reads = file.reads.on(held, file.size);
+            (file.reads, file.large) = Reads::of(held, file.size, self.cache, &self.large_files);
         }
         let Some(matching) = &self.matching else { return file };
         let Some((row, has)) = matching.begins else { return file };

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use super::*;
 use crate::Base;
 use crate::chunk::CHUNK_LEN_MAX;
-use crate::uncached::{Reads, UNCACHED_MIN};
+use crate::uncached::{LargeFiles, PageCache, Reads, UNCACHED_MIN};
 
 /// A source of the one file `f`, which is open and of which nothing is read yet.
 fn opened(directory: &Path, content: &[u8]) -> Source {
@@ -231,9 +231,9 @@ fn a_file_that_shrinks_is_not_read_ahead_beyond_its_end() {
 fn large_files_are_read_past_the_cache_unless_it_is_wanted() {
     let directory = tempfile::tempdir().expect("a directory");
     for (len, wanted, expected) in [
-        (UNCACHED_MIN as usize, false, Reads::Once),
-        (UNCACHED_MIN as usize, true, Reads::Cached),
-        (UNCACHED_MIN as usize - 1, false, Reads::Cached),
+        (UNCACHED_MIN as usize, false, PageCache::Passed),
+        (UNCACHED_MIN as usize, true, PageCache::Used),
+        (UNCACHED_MIN as usize - 1, false, PageCache::Used),
     ] {
         fs::write(directory.path().join("f"), vec![0; len]).expect("a file");
         let mut source = unopened(directory.path());
@@ -243,6 +243,10 @@ fn large_files_are_read_past_the_cache_unless_it_is_wanted() {
         assert!(matches!(source.begin_next(&mut FilledChunk::default()), Ok(Begun::Entry)));
         let file = source.file.as_ref().expect("it is open");
         let Input::File(held, _) = &file.input else { panic!("a stream") };
-        assert_eq!(file.reads, expected.on(held, file.size), "{len} bytes, {wanted}");
+        let expected = Reads::of(held, file.size, expected, &LargeFiles::default()).0;
+        assert_eq!(file.reads, expected, "{len} bytes, {wanted}");
+        let is_large = file.large.is_some();
+        assert_eq!(is_large, len as u64 >= UNCACHED_MIN);
+        source.file = None;
     }
 }

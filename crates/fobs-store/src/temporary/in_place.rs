@@ -59,6 +59,7 @@ impl TemporaryFile {
     ) -> Result<Result<(), Unset>, Errno> {
         let new = at::reopen(&*self.temporary.held, OFlags::RDONLY)?;
         write_differences(&new, &old, len, self.zeros)?;
+        keep::writes(&old)?;
         if syncs {
             fdatasync(&old)?;
         }

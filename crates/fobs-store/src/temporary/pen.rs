@@ -14,16 +14,15 @@ const PAGE: u64 = 4096;
 pub(crate) struct Pen {
     file: Arc<OwnedFd>,
     /// None where a test has small files written so.
-    uncached: Option<Arc<Uncached>>,
+    large: Option<Arc<LargeFile>>,
 }
 
 impl Pen {
     /// Writes all of `data` at `offset`.
     pub(crate) fn write(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
-        let through = |rest: &[u8], at| write_once(&self.file, rest, at);
-        match &self.uncached {
-            Some(uncached) => uncached.write_beside(data, offset, through),
-            None => through(data, offset),
+        match &self.large {
+            Some(large) => large.write_beside(data, offset),
+            None => write_all(&self.file, data, offset),
         }
     }
 }
@@ -39,10 +38,10 @@ impl TemporaryFile {
         let file = Arc::clone(&self.file);
         #[cfg(test)]
         if testing::is_on() {
-            return Some(Pen { file, uncached: None });
+            return Some(Pen { file, large: None });
         }
-        let uncached = self.uncached.as_ref().filter(|uncached| uncached.goes_beside(len))?;
-        Some(Pen { file, uncached: Some(Arc::clone(uncached)) })
+        let large = self.large.as_ref().filter(|large| large.goes_beside(len))?;
+        Some(Pen { file, large: Some(Arc::clone(large)) })
     }
 
     /// Has a file grow before it is written up to `end`, never to its full size.

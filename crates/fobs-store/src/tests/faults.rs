@@ -204,3 +204,20 @@ fn odd_names_arrive_as_they_are() {
     copy(&[&world.from("tree")], &world.to("")).assert_clean();
     assert_eq!(tree(&world.from("")), tree(&world.to("")));
 }
+
+#[test]
+fn a_write_that_fails_when_the_file_is_closed_fails_the_file() {
+    // As of NFS and FUSE, whose servers have no room.
+    let world = World::new();
+    world.write("tree/a", &content(300_000, 1));
+    world.write("tree/b", &content(300_000, 2));
+    plan(Call::Close, 0, Errno::NOSPC);
+    let into = world.to("into");
+    fs::create_dir(&into).expect("our own place");
+    let outcome = copy(&[&world.from("tree")], &into);
+    let [failure] = &outcome.sink_failures[..] else { panic!("one of them: {outcome:?}") };
+    assert!(failure.message.contains("No space left") && failure.message.contains("tree/"), "{failure:?}");
+    let names: Vec<_> = tree(&into).into_keys().collect();
+    assert_eq!(names.len(), 2, "the directory and the other file: {names:?}");
+    assert!(!into.join(show_path(&failure.path)).exists());
+}

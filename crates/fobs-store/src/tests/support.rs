@@ -211,6 +211,7 @@ pub fn transfer_in(
             files: 0,
             bytes: 0,
             others: fobs_model::event::OtherEntries::default(),
+            written: Vec::new(),
         },
         notice: None,
     };

@@ -13,7 +13,7 @@ use crate::keep;
 use crate::own::without_mark;
 use crate::stamp::name_count;
 use crate::temporary::InPlace;
-use crate::uncached::UNCACHED_MIN;
+use crate::uncached::{LargeFiles, UNCACHED_MIN};
 use fobs_model::name::ComponentBuf;
 
 /// A file under the name that it has so far.
@@ -56,8 +56,13 @@ impl Tree {
     }
 
     /// Large files go through the page cache.
-    pub(crate) fn use_cache(&self) {
-        self.ways.use_cache();
+    pub(crate) fn use_cache(&mut self) {
+        self.devices.use_cache();
+    }
+
+    /// How large files were written so far.
+    pub(crate) fn large_files(&self) -> &LargeFiles {
+        self.devices.written()
     }
 
     /// Says how a file is written that will have about `size` bytes.
@@ -65,8 +70,8 @@ impl Tree {
         if self.applier.preserve.sparse {
             file.leave_zeros();
         }
-        if size >= UNCACHED_MIN && self.ways.is_open() {
-            file.pass_cache(&self.ways);
+        if size >= UNCACHED_MIN {
+            file.is_large(&self.devices);
         }
     }
 

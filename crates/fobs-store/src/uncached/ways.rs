@@ -1,8 +1,10 @@
-//! Which way of writing is faster at one destination, as measured: a slow disk takes less time behind a cache
+//! Which way of writing is faster on one file system, as measured: a slow disk takes less time behind a cache
 //! that has room.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use fobs_model::storage::CacheReason;
 
 /// One way of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub(super) enum Way {
     Past,
 }
 
-/// How fast both ways are at one destination.
+/// How fast both ways are on one file system.
 #[derive(Debug, Clone)]
 pub(crate) struct Ways(Arc<Mutex<Paces>>);
 
@@ -22,7 +24,7 @@ pub(crate) struct Ways(Arc<Mutex<Paces>>);
 pub(super) struct Paces {
     /// All is asked to be on the device at the end: then the cache only puts that off.
     kept_at_once: bool,
-    /// The file system says that it can, and does not; or the user wants the cache used.
+    /// The file system says that it can, and does not.
     pub(super) refused: bool,
     /// Time for a byte, s.
     through: Option<f64>,
@@ -54,21 +56,24 @@ impl Paces {
         }
     }
 
-    pub(super) fn next(&self) -> Way {
+    /// The next write's way, and why that is through the cache where it is.
+    pub(super) fn next(&self) -> (Way, CacheReason) {
         if self.refused {
-            return Way::Through;
+            return (Way::Through, CacheReason::Refused);
         }
         if self.kept_at_once {
-            return Way::Past;
+            return (Way::Past, CacheReason::Timed);
         }
         if self.writes < 2 * Self::FIRST {
-            return if self.writes.is_multiple_of(2) { Way::Through } else { Way::Past };
+            let way = if self.writes.is_multiple_of(2) { Way::Through } else { Way::Past };
+            return (way, CacheReason::Timed);
         }
         let (writes, time) = self.since;
         let is_due = writes >= Self::TRY_AFTER && time >= self.excess * Self::TRY_COST;
         match (self.better(), is_due) {
-            (Way::Past, false) | (Way::Through, true) => Way::Past,
-            (Way::Through, false) | (Way::Past, true) => Way::Through,
+            (Way::Past, false) | (Way::Through, true) => (Way::Past, CacheReason::Timed),
+            (Way::Through, false) => (Way::Through, CacheReason::Faster),
+            (Way::Past, true) => (Way::Through, CacheReason::Timed),
         }
     }
 
@@ -78,7 +83,7 @@ impl Paces {
         if self.refused || self.kept_at_once {
             return !self.refused;
         }
-        if self.writes < 2 * Self::FIRST || self.better() != Way::Past || self.next() != Way::Past {
+        if self.writes < 2 * Self::FIRST || self.better() != Way::Past || self.next().0 != Way::Past {
             return false;
         }
         let usual = self.past.map_or(0.0, |pace| pace * bytes as f64);
@@ -108,7 +113,7 @@ impl Paces {
 }
 
 impl Ways {
-    /// Of a destination at which nothing was written yet; with `fsync` it is asked to keep each file.
+    /// Of one on which nothing was written yet; with `fsync` its device is asked to keep each file.
     pub(crate) fn new(fsync: bool) -> Ways {
         Ways(Arc::new(Mutex::new(Paces {
             kept_at_once: fsync,
@@ -119,16 +124,6 @@ impl Ways {
             since: (0, Duration::ZERO),
             excess: Duration::ZERO,
         })))
-    }
-
-    /// All goes through the cache from now on.
-    pub(crate) fn use_cache(&self) {
-        self.with(|paces| paces.refused = true);
-    }
-
-    /// Whether there is more than one way.
-    pub(crate) fn is_open(&self) -> bool {
-        self.with(|paces| !paces.refused)
     }
 
     pub(super) fn with<T>(&self, look: impl FnOnce(&mut Paces) -> T) -> T {

@@ -2,6 +2,7 @@
 
 use super::Client;
 use super::lane_count::ClientLanes;
+use crate::session::chunks_of;
 use fobs_channel::control;
 use fobs_channel::control::{ControlChannel, ssh, tls};
 use fobs_channel::secure::identity::{Identity, default_identity_path};
@@ -48,6 +49,7 @@ impl<'a> Client<'a> {
                     cancel,
                     hook: Some(hook),
                     reuse: Reuse::default(),
+                    chunks_max: chunks_of(options),
                 })
             }
             Carrier::Daemon => {
@@ -74,6 +76,7 @@ impl<'a> Client<'a> {
                     cancel,
                     hook,
                     reuse: Reuse::default(),
+                    chunks_max: chunks_of(options),
                 })
             }
         }
@@ -110,6 +113,7 @@ impl<'a> Client<'a> {
             cancel,
             hook,
             reuse,
+            chunks_max: chunks_of(options),
         })
     }
 }

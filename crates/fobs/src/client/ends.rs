@@ -28,7 +28,7 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
 /// Refuses options of a session that are not possible.
 pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
     options.check()?;
-    sender_config(&sending_of(options), options.packet_size, 0).map(|_| ())
+    sender_config(&sending_of(options), options.packet_size, 0, 0).map(|_| ())
 }
 
 /// Opens paths of this host, for an attempt.

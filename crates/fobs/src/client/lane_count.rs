@@ -96,7 +96,7 @@ impl Client<'_> {
     /// one.
     pub(super) fn ask_for_late_lanes(&mut self) -> Option<LateLanesOffer> {
         let may_grow = are_unchosen(self.options) && self.lanes.unchosen.is_none();
-        self.lanes.asked_late = if may_grow { late_lanes::offer(self.options) } else { None };
+        self.lanes.asked_late = if may_grow { late_lanes::offer(self.chunks_max) } else { None };
         self.lanes.asked_late
     }
 

@@ -8,7 +8,6 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::Event;
 use fobs_model::message::{Accept, HostPort, LANES, LanesAsk};
 use fobs_model::options::{AddressFamily, Lanes, Transport, Via};
-use fobs_proto::session::chunks_within;
 use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{UdpSocket, local_addresses};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -201,7 +200,7 @@ impl Client<'_> {
             }
             return None;
         }
-        let window = lanes_window(chunks_within(self.options.memory));
+        let window = lanes_window(self.chunks_max);
         Some(LanesAsk { paths, window, families: self.families().unwrap_or_default() })
     }
 

@@ -11,7 +11,7 @@ use fobs_channel::secure::stream_keys::StreamKeys;
 use fobs_engine::{Clock, LaneSetup, LanesSetup, LinkSetup, lanes_window};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::Accept;
-use fobs_proto::session::{Side, chunks_within};
+use fobs_proto::session::Side;
 use fobs_sys::Waker;
 
 impl Client<'_> {
@@ -60,8 +60,8 @@ impl Client<'_> {
         }
         let window = accept.lanes.as_ref().map_or(0, |granted| granted.window);
         let window = match direction {
-            Direction::Sender => window.min(lanes_window(chunks_within(self.options.memory))).max(1),
-            Direction::Receiver => lanes_window(chunks_within(self.options.memory)),
+            Direction::Sender => window.min(lanes_window(self.chunks_max)).max(1),
+            Direction::Receiver => lanes_window(self.chunks_max),
         };
         self.lanes.setup = (!further.is_empty()).then(|| LanesSetup {
             paths: numbers[..=further.len()].to_vec(),

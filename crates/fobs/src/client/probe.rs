@@ -97,7 +97,8 @@ impl<'a> Ready<'a> {
     pub(crate) fn push(self, events: Arc<dyn EventSink>) -> Result<Summary> {
         let Ready { mut client, mut accept, time, .. } = self;
         let (began, options, cancel) = (Clock::start(), client.options, client.cancel);
-        let config = sender_config(&sending_of(options), options.packet_size, accept.chunk_limit)?;
+        let config =
+            sender_config(&sending_of(options), options.packet_size, accept.chunk_limit, client.chunks_max)?;
         let cc = config.controller.name();
         let (link, _, cipher) = client.link(&mut accept, Direction::Sender, Some(cc))?;
         client.events = events.clone();
@@ -156,7 +157,7 @@ impl<'a> Ready<'a> {
             streams: None,
             sink: Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream)?,
             survey: None,
-            config: receiver_config(options.ack_every),
+            config: receiver_config(options.ack_every, client.chunks_max),
             endurance,
             remedies: RemedyPolicy::of(options.loss_cause.name()),
             reader: client.channel.reader,

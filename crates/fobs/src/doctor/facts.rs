@@ -3,8 +3,8 @@
 use fobs_explain::Explanation;
 use fobs_model::error::ErrorKind;
 pub use fobs_model::host_facts::{
-    CipherSpeed, DiskFacts, DiskSpeed, HostFacts, InterfaceFacts, KeyFacts, PacketSpeed, SocketFacts,
-    ThreadLimit,
+    CipherSpeed, DiskFacts, DiskSpeed, HostFacts, InterfaceFacts, KeyFacts, MemoryFacts, PacketSpeed,
+    SocketFacts, ThreadLimit,
 };
 use serde::Serialize;
 

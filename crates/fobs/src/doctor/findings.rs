@@ -2,13 +2,15 @@
 //! at the start, no full stop.
 
 use super::facts::{
-    Carried, DiskFacts, Examination, HostFacts, InterfaceFacts, KeyFacts, PacketSpeed, PathFacts,
-    PathOutcome, PeerFacts, SocketFacts, ThreadLimit,
+    Carried, DiskFacts, Examination, HostFacts, InterfaceFacts, KeyFacts, MemoryFacts, PacketSpeed,
+    PathFacts, PathOutcome, PeerFacts, SocketFacts, ThreadLimit,
 };
 use fobs_explain::LARGER_BUFFER;
 use fobs_model::options::DEFAULT_UDP_PORTS;
 use fobs_model::walls::Walls;
 use fobs_model::words::{bytes, percent, rate};
+use fobs_proto::object::CHUNK_LEN_MAX;
+use fobs_proto::session::chunks_within;
 use serde::Serialize;
 
 /// As long as a busy host may keep a thread off its CPU, seconds: what arrives then must fit the socket
@@ -18,6 +20,11 @@ const PAUSE_S: f64 = 0.010;
 const DATA_SHARE: f64 = 1444.0 / 2304.0;
 /// The kernel grants twice what is requested, for its own overhead (socket(7)).
 const GRANT: u64 = 2;
+/// Bandwidth-delay products that a side holds on a path that is full: one in flight, and what is sent again,
+/// verified and stored meanwhile (docs/tuning.md).
+const PRODUCTS_HELD: f64 = 2.0;
+/// The round trip of a far host, seconds.
+const FAR_S: f64 = 0.1;
 /// Clocks that differ by more are named, seconds: modification times are compared in whole seconds.
 const CLOCK_TOLERANCE_S: f64 = 1.0;
 
@@ -55,6 +62,8 @@ pub enum Subject {
     Packets,
     /// Reading and writing files.
     Disk,
+    /// What a copy may hold.
+    Memory,
     /// What the kernel keeps a session to.
     Walls,
     /// The clock.
@@ -79,6 +88,7 @@ impl Subject {
             Subject::Hash => "hash",
             Subject::Packets => "packets",
             Subject::Disk => "disk",
+            Subject::Memory => "memory",
             Subject::Walls => "walls",
             Subject::Clock => "clock",
             Subject::Key => "key",
@@ -209,12 +219,11 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
     all.push(match &host.disk {
         DiskFacts::Measured(speed) => {
             let (write, read, size) = (rate(speed.write_bps), rate(speed.read_bps), bytes(speed.bytes));
-            let cache = match speed.past_cache {
-                Some(true) => "; large files are written past the page cache",
-                Some(false) => {
-                    "; large files are written through the page cache: this file system has no other way"
-                }
-                None => "",
+            let cache = match (&speed.storage, speed.past_cache) {
+                (Some(storage), _) => storage.expectation().map_or_else(String::new, |it| format!("; {it}")),
+                (None, Some(true)) => "; large files are written past the page cache".to_owned(),
+                (None, Some(false)) => "; large files are written through the page cache".to_owned(),
+                (None, None) => String::new(),
             };
             let text = format!("{}: writes {write}, reads {read} ({size}, synced){cache}", speed.directory);
             Finding::new(spot, Subject::Disk, text).allows(Some(speed.read_bps), Some(speed.write_bps))
@@ -223,9 +232,19 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
             Finding::unknown(spot, Subject::Disk, format!("not measured: {reason}"))
         }
     });
+    all.extend(host.memory.map(|memory| of_memory(spot, memory)));
     all.extend(host.walls.map(|walls| around_sessions(spot, walls)));
     all.extend(host.key.as_ref().map(|key| allowed_by(spot, key)));
     all
+}
+
+/// How much a copy may hold. It allows no rate by itself: that depends on the round trip.
+fn of_memory(spot: Spot, memory: MemoryFacts) -> Finding {
+    let (copy, available) = (bytes(memory.copy), bytes(memory.available));
+    let held = f64::from(chunks_within(memory.copy)) * f64::from(CHUNK_LEN_MAX);
+    let far = rate(held * 8.0 / (PRODUCTS_HELD * FAR_S));
+    let text = format!("a copy may hold {copy} of {available} that are available: up to {far} at 100 ms");
+    Finding::new(spot, Subject::Memory, text)
 }
 
 /// What the session's threads would do with another host of this kind.

@@ -20,7 +20,7 @@ mod tests;
 
 pub use facts::{
     Carried, CipherSpeed, DiskFacts, DiskSpeed, Examination, HostFacts, InterfaceFacts, KeyFacts,
-    PacketSpeed, PathFacts, PathOutcome, PeerFacts, SocketFacts,
+    MemoryFacts, PacketSpeed, PathFacts, PathOutcome, PeerFacts, SocketFacts,
 };
 pub use findings::{Finding, Mend, Spot, Subject};
 pub use verdict::{Bottleneck, Diagnosis, diagnose};

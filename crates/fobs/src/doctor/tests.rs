@@ -27,6 +27,7 @@ fn host() -> HostFacts {
             write_bps: 4e9,
             read_bps: 5e9,
             past_cache: Some(true),
+            storage: None,
         }),
         ..HostFacts::default()
     }
@@ -98,8 +99,14 @@ fn a_buffer_that_dropped_nothing_is_no_verdict() {
 
 #[test]
 fn the_slowest_part_of_the_way_is_the_verdict() {
-    let slow =
-        DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 1e8, read_bps: 3e9, past_cache: None };
+    let slow = DiskSpeed {
+        directory: "/d".to_owned(),
+        bytes: 1,
+        write_bps: 1e8,
+        read_bps: 3e9,
+        past_cache: None,
+        storage: None,
+    };
     let peer = HostFacts { disk: DiskFacts::Measured(slow), ..host() };
     let found = diagnose(&with_peer(peer, carried(9e8, 0), Some(carried(2e9, 0))));
     let (forth, back) = (found.forth.expect("a limit"), found.back.expect("a limit"));
@@ -112,8 +119,14 @@ fn the_slowest_part_of_the_way_is_the_verdict() {
 
 #[test]
 fn no_more_is_promised_than_both_ends_put_through_as_packets() {
-    let fast_disk =
-        DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 90e9, read_bps: 90e9, past_cache: None };
+    let fast_disk = DiskSpeed {
+        directory: "/d".to_owned(),
+        bytes: 1,
+        write_bps: 90e9,
+        read_bps: 90e9,
+        past_cache: None,
+        storage: None,
+    };
     let fast = HostFacts { disk: DiskFacts::Measured(fast_disk), ..host() };
     let mut path = carried(5e9, 0);
     if let PathOutcome::Carried(carried) = &mut path.outcome {
@@ -159,6 +172,7 @@ fn no_prediction_goes_beyond_what_was_carried() {
             write_bps: disk_bps,
             read_bps: disk_bps,
             past_cache: None,
+            storage: None,
         };
         let end = |own: f64, host: HostFacts| HostFacts {
             packets: Some(PacketSpeed { send_bps: own, receive_bps: own, apart: None }),
@@ -301,5 +315,42 @@ fn what_the_kernel_does_not_keep_a_session_to_is_said() {
         let of_it: Vec<_> = found.iter().filter(|finding| finding.subject == Subject::Walls).collect();
         let [one] = of_it[..] else { panic!("an older version says nothing of itself: {of_it:?}") };
         assert!(one.text.contains(text) && one.mend.is_some() == mends, "{one:?}");
+    }
+}
+
+#[test]
+fn memory_and_the_ways_of_large_files_are_said() {
+    use fobs_model::storage::{CacheReason, CacheUse, Storage, StorageUse};
+    let row = |way, why| StorageUse { file_system: "btrfs".to_owned(), way, why, bytes: 1 << 20 };
+    for (written, words) in [
+        (row(CacheUse::Direct, None), "written by O_DIRECT"),
+        (
+            row(CacheUse::Uncached, Some(CacheReason::NoDirect)),
+            "written by RWF_DONTCACHE (the file system offers no O_DIRECT)",
+        ),
+        (
+            row(CacheUse::Cached, Some(CacheReason::NoOther)),
+            "written through the page cache (the file system offers no other way)",
+        ),
+        (
+            row(CacheUse::Uncached, Some(CacheReason::Refused)),
+            "written by RWF_DONTCACHE (the file system refused O_DIRECT)",
+        ),
+    ] {
+        let storage = Storage { read: vec![row(CacheUse::Uncached, None)], written: vec![written] };
+        let disk = DiskFacts::Measured(DiskSpeed { storage: Some(storage), ..DiskSpeed::default() });
+        let memory = Some(MemoryFacts { available: 8 << 30, copy: 1 << 30 });
+        let facts = with_peer(HostFacts { disk, memory, ..host() }, carried(1e9, 0), None);
+        let found = findings::findings(&facts);
+        let there = |subject| {
+            let of_it = |finding: &&Finding| finding.subject == subject && finding.spot == Spot::There;
+            found.iter().find(of_it).expect("it is said").text.clone()
+        };
+        let disk = there(Subject::Disk);
+        assert!(disk.contains("large files on this btrfs are read by RWF_DONTCACHE, and"), "{disk}");
+        assert!(disk.ends_with(words), "{disk}");
+        let memory = there(Subject::Memory);
+        assert!(memory.contains("a copy may hold 1024.0 MiB of 8192.0 MiB"), "{memory}");
+        assert!(memory.ends_with("up to 37.4 Gbit/s at 100 ms"), "{memory}");
     }
 }

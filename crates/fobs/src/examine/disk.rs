@@ -2,7 +2,7 @@
 
 use fobs_model::cancel::CancelToken;
 use fobs_model::host_facts::{DiskFacts, DiskSpeed};
-use fobs_store::{Base, passes_cache, scratch_file, show_path};
+use fobs_store::{Base, passes_cache, scratch_file, show_path, try_large_file};
 use rustix::fs::{Advice, fadvise, fdatasync, fstatvfs};
 use rustix::io::{Errno, pread, pwrite};
 use std::os::fd::OwnedFd;
@@ -48,12 +48,12 @@ impl DiskProbe<'_> {
             Err(errno) => return failed("write", errno),
         };
         let past_cache = Some(passes_cache(&file));
-        match read(&file, bytes, cancel) {
-            Ok(read_bps) => {
-                DiskFacts::Measured(DiskSpeed { directory: shown, bytes, write_bps, read_bps, past_cache })
-            }
-            Err(errno) => failed("read", errno),
-        }
+        let read_bps = match read(&file, bytes, cancel) {
+            Ok(read_bps) => read_bps,
+            Err(errno) => return failed("read", errno),
+        };
+        let storage = try_large_file(file).ok();
+        DiskFacts::Measured(DiskSpeed { directory: shown, bytes, write_bps, read_bps, past_cache, storage })
     }
 }
 
@@ -108,6 +108,7 @@ fn read(file: &OwnedFd, bytes: u64, cancel: &CancelToken) -> Result<f64, Errno> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fobs_model::storage::CacheUse;
     use std::os::unix::ffi::OsStrExt;
 
     #[test]
@@ -118,6 +119,13 @@ mod tests {
         let DiskFacts::Measured(speed) = probe.run(&CancelToken::new()) else { panic!("it can be written") };
         assert!(speed.write_bps > 0.0 && speed.read_bps > 0.0, "{speed:?}");
         assert!(speed.past_cache.is_some());
+        let storage = speed.storage.as_ref().expect("it was tried");
+        assert!(
+            storage.expectation().is_some_and(|told| told.contains("large files on this")),
+            "{storage:?}"
+        );
+        let is_direct = storage.written.iter().any(|row| row.way == CacheUse::Direct);
+        assert_eq!(Some(is_direct), speed.past_cache, "{storage:?}");
         assert!((PIECE_FIRST..=BYTES_MAX).contains(&speed.bytes), "{speed:?}");
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     }

@@ -2,10 +2,11 @@
 
 use super::disk::DiskProbe;
 use super::speed;
-use crate::session::udp_options;
+use crate::session::{memory_available, udp_options};
 use fobs_channel::control::{features, program};
+use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
-use fobs_model::host_facts::{HostFacts, InterfaceFacts, SocketFacts};
+use fobs_model::host_facts::{HostFacts, InterfaceFacts, MemoryFacts, SocketFacts};
 use fobs_model::walls::Walls;
 use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{Burst, Ecn, Interest, Interface, RecvBatch, UdpSocket, Waker, confine, wait};
@@ -43,10 +44,17 @@ pub(crate) fn examine(peer: Option<IpAddr>, disk: &DiskProbe<'_>, cancel: &Cance
         hash_bps,
         packets: super::packets::speed(),
         disk,
+        memory: Some(memory(&MemoryBudget::default())),
         key: None,
         walls: Some(walls_here()),
         clock_s: clock_s(),
     }
+}
+
+/// How much memory one more copy of this session may hold.
+pub(crate) fn memory(session: &MemoryBudget) -> MemoryFacts {
+    let available = memory_available();
+    MemoryFacts { available, copy: session.allot(available).bytes() }
 }
 
 /// This host's clock, seconds since 1970.

@@ -16,6 +16,6 @@ mod stream;
 
 pub(crate) use disk::DiskProbe;
 pub use host::walls_here;
-pub(crate) use host::{clock_s, examine, interface};
+pub(crate) use host::{clock_s, examine, interface, memory};
 pub use stream::PROBE_MAX;
 pub(crate) use stream::{Nowhere, Zeros};

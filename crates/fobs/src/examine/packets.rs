@@ -21,7 +21,7 @@ use fobs_model::measured::Measured;
 use fobs_model::message::Sending;
 use fobs_model::options::sync::Delta;
 use fobs_model::sample::{ReceiverSample, SenderSample};
-use fobs_proto::session::{LANES_UNCHOSEN_MAX, Side, ThreadCosts};
+use fobs_proto::session::{CHUNKS_MAX, LANES_UNCHOSEN_MAX, Side, ThreadCosts};
 use fobs_store::{Sink, Source, SourceShape};
 use fobs_sys::confine::spawn;
 use fobs_sys::{UdpSocket, Waker};
@@ -140,7 +140,7 @@ fn send_job(
         source: Source::from_stream(Box::new(Zeros::new(TIME)), false)?,
         survey: None,
         delta: Delta::Never,
-        config: sender_config(&sending, Some(PACKET_LEN), CHUNKS)?,
+        config: sender_config(&sending, Some(PACKET_LEN), CHUNKS, CHUNKS_MAX)?,
         endurance: Endurance::for_peer(None),
         reader: channel.reader,
         writer: channel.writer.clone(),
@@ -173,7 +173,7 @@ fn receive_job(
         streams: None,
         sink: Sink::to_stream(Box::new(tally), SourceShape::Stream)?,
         survey: None,
-        config: receiver_config(None),
+        config: receiver_config(None, CHUNKS_MAX),
         remedies: RemedyPolicy::Leave,
         endurance: Endurance::for_peer(None),
         reader: channel.reader,

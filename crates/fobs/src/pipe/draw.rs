@@ -15,8 +15,8 @@ use super::kept::Kept;
 use super::pour::widen;
 use super::{Stop, Stopped};
 
-/// How long bytes wait for more that could leave with them. A receiver has room for 52 chunks, so with one
-/// in 20 ms a path of a second is full.
+/// How long bytes wait for more that could leave with them. A receiver of 256 MiB holds 52 chunks, so with
+/// one in 20 ms a path of a second is full.
 const AGE_MAX: Duration = Duration::from_millis(20);
 /// The same where few have left before: a program that answers another one must not wait for 20 ms.
 const QUIET: Duration = Duration::from_millis(1);

@@ -4,18 +4,20 @@ use super::lanes::{Binding, LanesAt};
 use super::streams::StreamEntrance;
 use super::{Policy, lanes, streams};
 use crate::late_lanes;
-use crate::session::{choose_cipher, path_validation, udp_options};
+use crate::session::{choose_cipher, memory_available, path_validation, udp_options};
 use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use fobs_engine::streams::StreamSetup;
-use fobs_engine::{CHUNKS_MAX, Clock, LanesSetup, LateLanes, LinkSetup, lane_credit};
+use fobs_engine::{Clock, LanesSetup, LateLanes, LinkSetup, lane_credit};
+use fobs_model::budget::Allotment;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{
     Accept, Hello, HostPort, KEYS2, LanesAsk, Message, Open, PARTS, SURVEY, SecretBytes,
 };
 use fobs_model::options::Carrier;
+use fobs_proto::receiver::first_credit;
 use fobs_proto::session::Side;
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv6Addr};
@@ -29,6 +31,8 @@ pub(super) struct Granted {
     /// What is kept for those that may be added.
     pub(super) late: Option<LateLanes>,
     pub(super) streams: Option<StreamSetup>,
+    /// What this side may have in transit, as long as it lasts.
+    pub(super) transit: Allotment,
     pub(super) knows_survey: bool,
     /// Whether the client knows directories of which a listing has not all.
     pub(super) knows_parts: bool,
@@ -44,6 +48,7 @@ pub(super) fn grant(
     let ports = chosen_ports(open, channel, policy.udp_ports)?;
     let ask = lanes::asked(open, hello);
     let (ip, at) = bound_at(policy, ask);
+    let transit = policy.budget.allot(memory_available());
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
@@ -56,7 +61,7 @@ pub(super) fn grant(
     let Agreed { secret, told, schedule } = agree(channel, hello);
     let binding = Binding { at, ports, cc, carrier: channel.carrier };
     let sockets = ask.map(|ask| lanes::bind(ask, &binding)).unwrap_or_default();
-    let (late_lanes, most) = late_lanes::grant(open, hello).unzip();
+    let (late_lanes, most) = late_lanes::grant(open, hello, transit.chunks()).unzip();
     let mut keys = SessionKeys::with_lanes(secret, schedule, cipher, sockets.len() + 1 + most.unwrap_or(0));
     let of_late = keys.lanes.split_off(sockets.len().min(keys.lanes.len()));
     let port = socket.local_addr().port();
@@ -69,8 +74,8 @@ pub(super) fn grant(
         key_schedule: schedule.number(),
         cipher: cipher.name().to_owned(),
         shape: None,
-        chunk_limit: lane_credit(CHUNKS_MAX, sockets.len() + 1),
-        lanes: ask.map(|_| lanes::answer(&sockets)),
+        chunk_limit: first_credit(lane_credit(transit.chunks(), sockets.len() + 1)),
+        lanes: ask.map(|_| lanes::answer(&sockets, transit.chunks())),
         late_lanes,
         survey: false,
         limit_bps: None,
@@ -94,8 +99,8 @@ pub(super) fn grant(
         validation: path_validation(hello, channel.peer.address.or(policy.client)),
     };
     let beside = lanes::ports_beside(ports, channel.carrier);
-    let late = late_lanes::of_server(of_late, open, (direction, cc), beside);
-    let lanes = lanes::setup(ask, (sockets, keys.lanes), &link)?;
+    let late = late_lanes::of_server(of_late, open, (direction, cc), (beside, transit.chunks()));
+    let lanes = lanes::setup(ask, (sockets, keys.lanes), &link, transit.chunks())?;
     let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
     let offered = streams::offer(channel, hello, open, entrance, &link, keys.streams, ports)?;
     let streams = offered.map(|(setup, at)| {
@@ -103,7 +108,7 @@ pub(super) fn grant(
         setup
     });
     let (knows_survey, knows_parts) = (hello.has(SURVEY), hello.has(PARTS));
-    Ok(Granted { answer, link, lanes, late, streams, knows_survey, knows_parts })
+    Ok(Granted { answer, link, lanes, late, streams, transit, knows_survey, knows_parts })
 }
 
 /// Where the first lane's socket is bound, and where those of the others.

@@ -2,7 +2,7 @@
 
 use crate::session::udp_options;
 use fobs_channel::secure::schedule::DatagramKeys;
-use fobs_engine::{CHUNKS_MAX, LaneSetup, LanesSetup, LinkSetup, lanes_window};
+use fobs_engine::{LaneSetup, LanesSetup, LinkSetup, lanes_window};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Hello, KEYS2, LANES, LanesAsk, LanesGrant, Open};
 use fobs_model::options::Carrier;
@@ -97,9 +97,9 @@ pub(super) fn addresses(ask: &LanesAsk, at: LanesAt) -> Vec<String> {
 }
 
 /// What the client is told.
-pub(super) fn answer(sockets: &[UdpSocket]) -> LanesGrant {
+pub(super) fn answer(sockets: &[UdpSocket], chunks_max: u32) -> LanesGrant {
     let ports = sockets.iter().map(|socket| socket.local_addr().port()).collect();
-    LanesGrant { ports, window: lanes_window(CHUNKS_MAX) }
+    LanesGrant { ports, window: lanes_window(chunks_max) }
 }
 
 /// The lanes beside the first, whose link this is; `None` if there are none.
@@ -107,6 +107,7 @@ pub(super) fn setup(
     ask: Option<&LanesAsk>,
     (sockets, keys): (Vec<UdpSocket>, Vec<DatagramKeys>),
     first: &LinkSetup,
+    chunks_max: u32,
 ) -> Result<Option<LanesSetup>> {
     let Some(ask) = ask.filter(|_| !sockets.is_empty()) else { return Ok(None) };
     let mut further = Vec::new();
@@ -129,8 +130,8 @@ pub(super) fn setup(
     }
     let window = match first.direction {
         // The client receives: it says what it holds.
-        fobs_channel::secure::datagram::Direction::Sender => ask.window.min(lanes_window(CHUNKS_MAX)).max(1),
-        fobs_channel::secure::datagram::Direction::Receiver => lanes_window(CHUNKS_MAX),
+        fobs_channel::secure::datagram::Direction::Sender => ask.window.min(lanes_window(chunks_max)).max(1),
+        fobs_channel::secure::datagram::Direction::Receiver => lanes_window(chunks_max),
     };
     let paths = ask.paths[..=further.len()].to_vec();
     Ok(Some(LanesSetup { further, paths, first: "lane 0".to_owned(), window }))

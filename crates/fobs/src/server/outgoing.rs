@@ -38,16 +38,16 @@ pub(super) fn send(
     manner: SendManner,
     cancel: &CancelToken,
 ) -> Result<(SendOutcome, Arc<Reporter>)> {
-    let Granted { answer, mut link, lanes, late, streams, .. } = granted;
+    let Granted { answer, mut link, lanes, late, streams, transit, .. } = granted;
     let SendManner { survey, delta, endurance, deadline, throttle, events } = manner;
     let far_limit_bps = throttle.cap(None);
     // The client's first datagram carries the credit, so none is known here.
     let limit_bps = throttle.cap(open.sending.limit_bps);
     let sending = Sending { limit_bps, ..open.sending.clone() };
-    let make = |sending: &Sending| sender_config(sending, open.payload_size, 0);
+    let make = |sending: &Sending| sender_config(sending, open.payload_size, 0, transit.chunks());
     let (config, lanes) = with_lanes(make(&sending)?, lanes, &sending, make)?;
-    let (chosen, payload_size) = (sending.clone(), open.payload_size);
-    let more: LaneConfig = Box::new(move || sender_config(&chosen, payload_size, 0));
+    let (chosen, payload_size, chunks_max) = (sending.clone(), open.payload_size, transit.chunks());
+    let more: LaneConfig = Box::new(move || sender_config(&chosen, payload_size, 0, chunks_max));
     let ports = format!("port {}", link.socket.local_addr().port());
     accept(&channel.writer, Accept { shape: Some(source.shape()), ..answer })?;
     link.clock = Clock::start();

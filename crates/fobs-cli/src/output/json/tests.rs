@@ -1,6 +1,7 @@
 use super::*;
 use fobs::deltas::{DeltaFigures, Literal, Matched};
 use fobs::event::OtherEntries;
+use fobs::storage::{CacheReason, CacheUse, Storage, StorageUse};
 use serde_json::{Value, json};
 
 fn lines(json: Json<Vec<u8>>) -> Vec<Value> {
@@ -94,6 +95,20 @@ fn done_has_every_figure() {
         cpu_seconds_peer: 2.5,
         max_rss_bytes_peer: 10,
         lanes: vec!["lane 0".to_owned()],
+        storage: Storage {
+            read: vec![StorageUse {
+                file_system: "ext4".to_owned(),
+                way: CacheUse::Uncached,
+                why: None,
+                bytes: 26,
+            }],
+            written: vec![StorageUse {
+                file_system: "btrfs".to_owned(),
+                way: CacheUse::Cached,
+                why: Some(CacheReason::Asked),
+                bytes: 27,
+            }],
+        },
         deletions_left: 11,
         errors: vec![FileError { path: b"x".to_vec(), message: "gone".to_owned() }],
     };
@@ -106,7 +121,10 @@ fn done_has_every_figure() {
         "goodput_bps": 0.0, "packets_needed": 5, "packets_sent": 6, "waste": 0.2, "deadline_margin_s": -1.5, "rtt_ms_min": 7.5,
         "loss_rate": 0.25, "socket_drops": 8, "datagrams_rejected": 9, "packet_size": 1444, "cc": "auto", "transport": "udp", "streams": 3,
         "cipher": "AES-128-GCM", "root": "ab", "max_rss_bytes": 9, "cpu_seconds": 1.5, "cpu_seconds_peer": 2.5,
-        "max_rss_bytes_peer": 10, "lanes": ["lane 0"], "deletions_left": 11, "errors": [{"path": "x", "message": "gone"}]});
+        "max_rss_bytes_peer": 10, "lanes": ["lane 0"],
+        "storage": {"read": [{"file_system": "ext4", "way": "uncached", "bytes": 26}],
+            "written": [{"file_system": "btrfs", "way": "cached", "why": "asked", "bytes": 27}]},
+        "deletions_left": 11, "errors": [{"path": "x", "message": "gone"}]});
     assert_eq!(lines(json), [expected]);
 }
 

@@ -146,8 +146,11 @@ pub const SENDING: &[Row] = &[
     .help("Lanes of each path, for experiments: together they take what one would")
     .on(&[CP])
     .library("lanes"),
-    Row::new("memory", "BYTES", Takes::Size(MEMORY, |it, bytes| it.memory = bytes))
-        .help("Memory that this side of the copy may hold, 64 MiB to 64 GiB [default: 256MiB]")
+    Row::new("memory", "BYTES", Takes::Size(MEMORY, |it, bytes| it.memory = Some(bytes)))
+        .help(
+            "Memory that this side of the copy may hold, 64 MiB to 64 GiB [default: an eighth of what is available, \
+             64MiB to 1GiB]",
+        )
         .detail(
             "Long paths need about two bandwidth-delay products: 400 MB at 10 Gbit/s and 160 ms. The other side \
              has its own. A number without a unit is bytes; units as in 512MiB or 2G.",

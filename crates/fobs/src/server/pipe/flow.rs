@@ -97,7 +97,7 @@ fn patience(flow: &Flow, open: &Open) -> Endurance {
 
 fn receive_now(mut flow: Flow, valve: &Valve) -> Result<u64> {
     let open = hear(&mut flow.channel, TransferDirection::Push)?;
-    let Granted { answer, mut link, streams, .. } =
+    let Granted { answer, mut link, streams, transit, .. } =
         grant(&mut flow.channel, &mut flow.policy, &open, &flow.hello)?;
     let endurance = patience(&flow, &open);
     // The connection endures what the objects do.
@@ -114,7 +114,7 @@ fn receive_now(mut flow: Flow, valve: &Valve) -> Result<u64> {
         streams,
         sink,
         survey: None,
-        config: receiver_config(open.ack_every),
+        config: receiver_config(open.ack_every, transit.chunks()),
         endurance,
         remedies: RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default()),
         reader: channel.reader,
