@@ -132,6 +132,17 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
     Ok(SendOutcome { complete, finished, taught: sending.telemetry.causes.take_lessons() })
 }
 
+/// The session's policy, for a machine of this configuration.
+fn policy_of(
+    config: &SenderConfig,
+    (began, side): (Timestamp, Side),
+    (grants_max, timeout): (u32, Duration),
+    history: PathHistory,
+) -> SendPolicy {
+    let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
+    SendPolicy::new(SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history })
+}
+
 impl Sending {
     /// Starts the threads and the machine.
     fn start(job: SendJob, history: PathHistory) -> Result<Sending> {
@@ -162,13 +173,12 @@ impl Sending {
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let (cap, began) = (cap_of(&config, job.far_limit_bps), link.clock().now());
         let (side, timeout) = (link.side, job.endurance.timeout);
-        let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
-        let config_of_policy = SendPolicyConfig { began, side, chunks_max, grants_max, timeout, history };
+        let policy = policy_of(&config, (began, side), (grants_max, timeout), history);
         Ok(Sending {
             machine: machine_of(&link, config, (job.deadline, lanes.as_ref())),
             steered: Steered::start(job.steering, &link, &job.throttle),
             link,
-            policy: SendPolicy::new(config_of_policy),
+            policy,
             letters,
             grants,
             held: HeldChunks::within(&budget)?,

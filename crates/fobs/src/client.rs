@@ -169,7 +169,7 @@ impl Client<'_> {
         let job = SendJob {
             link,
             lanes,
-            late: self.late_lanes(sending.clone(), accept.chunk_limit),
+            late: self.late_lanes(sending.clone(), room),
             streams,
             source,
             survey: (knows_survey && accept.survey)
@@ -205,9 +205,12 @@ impl Client<'_> {
     }
 
     /// What lanes need that may be added to a push.
-    fn late_lanes(&mut self, sending: Sending, chunk_limit: u32) -> Option<(LateLanes, LaneConfig)> {
-        let options = self.options.clone();
-        let config: LaneConfig = Box::new(move || config_of(&options, &sending, chunk_limit));
+    fn late_lanes(
+        &mut self,
+        sending: Sending,
+        room: (Option<u16>, u32, u32),
+    ) -> Option<(LateLanes, LaneConfig)> {
+        let config: LaneConfig = Box::new(move || sender_config(&sending, room.0, room.1, room.2));
         self.lanes.late.take().map(|late| (late, config))
     }
 

@@ -47,8 +47,8 @@ pub(crate) fn offer(chunks_max: u32) -> Option<LateLanesOffer> {
     (most > 0).then(|| LateLanesOffer { most, window: lanes_window(chunks_max) })
 }
 
-/// What a server that holds this number of chunks gives a client of a session with one lane, and how many lanes
-/// that is.
+/// What a server that holds this number of chunks gives a client of a session with one lane, and how many
+/// lanes that is.
 pub(crate) fn grant(open: &Open, hello: &Hello, chunks_max: u32) -> Option<(LateLanesOffer, usize)> {
     let asked = open.late_lanes.filter(|_| hello.has(KEYS2) && open.lanes.is_none())?;
     let most = asked.most.min(most_here());

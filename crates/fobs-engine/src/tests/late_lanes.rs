@@ -38,7 +38,7 @@ pub fn late_lanes(
         })
     };
     let (sending, credit) = (sending.clone(), if client == End::Sender { CHUNKS_MAX } else { 0 });
-    let config: LaneConfig = Box::new(move || sender_config(&sending, None, credit));
+    let config: LaneConfig = Box::new(move || sender_config(&sending, None, credit, CHUNKS_MAX));
     (of(End::Sender).map(|late| (late, config)), of(End::Receiver))
 }
 

@@ -57,8 +57,7 @@ pub(super) fn grant(
     let waker = Waker::new().map_err(|error| {
         Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
     })?;
-    let cipher = choose_cipher(hello.fast_aes);
-    let Agreed { secret, told, schedule } = agree(channel, hello);
+    let (cipher, Agreed { secret, told, schedule }) = (choose_cipher(hello.fast_aes), agree(channel, hello));
     let binding = Binding { at, ports, cc, carrier: channel.carrier };
     let sockets = ask.map(|ask| lanes::bind(ask, &binding)).unwrap_or_default();
     let (late_lanes, most) = late_lanes::grant(open, hello, transit.chunks()).unzip();
