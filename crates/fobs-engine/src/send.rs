@@ -104,6 +104,7 @@ struct Sending {
 /// Sends the object; returns after the completion signal.
 pub fn send(job: SendJob) -> Result<SendOutcome> {
     job.writer.set_timeout(job.endurance.timeout);
+    thread::be_punctual();
     let mut history = job.remembered.recall();
     let mut sending = Sending::start(job, history.clone())?;
     let outcome = sending.run();
@@ -146,7 +147,6 @@ fn policy_of(
 impl Sending {
     /// Starts the threads and the machine.
     fn start(job: SendJob, history: PathHistory) -> Result<Sending> {
-        thread::be_punctual();
         let names = NameKey::new(job.link.keys.pieces());
         let (post, letters) = Post::new(job.link.waker.clone());
         let late = job.late.map(|late| LateSending::new(late, &job.link, &post, job.endurance.timeout));

@@ -113,6 +113,8 @@ pub struct Session {
     pub control: Arc<Control>,
     pub at_sender: Reported,
     pub at_receiver: Reported,
+    /// What the user changes at the sender.
+    pub steering: Steering,
     pub relay: Option<Arc<Relay>>,
     /// Those of further lanes.
     _relays: Vec<Relay>,
@@ -205,7 +207,7 @@ impl Session {
             LinkSetup { keys, ..link }
         };
         let (control, sender_channel, receiver_channel) = Control::start(spec.messages);
-        let (at_sender, at_receiver) = (Reported::new(), Reported::new());
+        let (at_sender, at_receiver, steering) = (Reported::new(), Reported::new(), Steering::new());
         let credit = if spec.client == End::Sender { CHUNKS_MAX } else { 0 };
         let (source, sink, listing, compare) =
             surveyed(spec.source, spec.sink, spec.survey, spec.pieces.map(|_| spec.cutting));
@@ -233,7 +235,7 @@ impl Session {
             remembered: RememberedPath::nowhere(),
             answered: None,
             lessons: Lessons::nowhere(),
-            steering: Steering::new(),
+            steering: steering.clone(),
             peer_name: "the receiver".to_owned(),
             ports: "port 7".to_owned(),
         };
@@ -260,7 +262,7 @@ impl Session {
         };
         let writer = receiver_channel.writer;
         let receiver = thread::spawn(move || hanging_up(&writer, || receive(job)));
-        Session { sender, receiver, control, at_sender, at_receiver, relay, _relays: relays }
+        Session { sender, receiver, control, at_sender, at_receiver, steering, relay, _relays: relays }
     }
 
     /// Waits for both ends, which must end some time.
