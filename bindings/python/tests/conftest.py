@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,8 +53,9 @@ class Served:
         command = [SERVER, "serve", *arguments, *self.more]
         if self.user is not None:
             # Its key is made by the daemon, which must be able to write it.
+            top = Path(tempfile.gettempdir())
             for path in (self.directory, *self.directory.parents):
-                if path.is_relative_to("/tmp") and path != Path("/tmp"):
+                if path.is_relative_to(top) and path != top:
                     path.chmod(path.stat().st_mode | 0o711)
             self.directory.chmod(0o777)
             (self.directory / "authorized_keys").chmod(0o644)

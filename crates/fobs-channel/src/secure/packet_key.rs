@@ -60,7 +60,10 @@ impl PacketKey {
                     "the tag has its length, and a packet is far shorter than what one AEAD call can seal",
                 ),
             #[cfg(target_arch = "x86_64")]
-            PacketKey::Ring(key) => key.seal(nonce, header, body, secret, tag),
+            PacketKey::Ring(key) => {
+                secret.copy_from_slice(body);
+                tag.copy_from_slice(key.seal_in_place(nonce, header, secret).as_ref());
+            }
         }
     }
 
@@ -80,7 +83,13 @@ impl PacketKey {
                 key.open_separate_gather(nonce, Aad::from(header), secret, tag, body).ok()
             }
             #[cfg(target_arch = "x86_64")]
-            PacketKey::Ring(key) => key.open(nonce, header, secret, tag, body),
+            PacketKey::Ring(key) => {
+                if body.len() != secret.len() {
+                    return None;
+                }
+                body.copy_from_slice(secret);
+                key.open_in_place(nonce, header, *tag, body)
+            }
         }
     }
 }
@@ -109,35 +118,21 @@ mod wide {
             Key(Erased::new(LessSafeKey::new(unbound)))
         }
 
-        pub(super) fn seal(
-            &self,
-            nonce: [u8; NONCE_LEN],
-            header: &[u8],
-            body: &[u8],
-            secret: &mut [u8],
-            tag: &mut [u8],
-        ) {
-            secret.copy_from_slice(body);
+        pub(super) fn seal_in_place(&self, nonce: [u8; NONCE_LEN], header: &[u8], body: &mut [u8]) -> Tag {
             let nonce = Nonce::assume_unique_for_key(nonce);
-            let sealed = self.0.seal_in_place_separate_tag(nonce, Aad::from(header), secret);
-            let made = sealed.expect("a packet is far shorter than what one AEAD call can seal");
-            tag.copy_from_slice(made.as_ref());
+            let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(header), body);
+            tag.expect("a packet is far shorter than what one AEAD call can seal")
         }
 
-        pub(super) fn open(
+        pub(super) fn open_in_place(
             &self,
             nonce: [u8; NONCE_LEN],
             header: &[u8],
-            secret: &[u8],
-            tag: &[u8; TAG_LEN],
-            body: &mut [u8],
+            tag: [u8; TAG_LEN],
+            secret: &mut [u8],
         ) -> Option<()> {
-            if body.len() != secret.len() {
-                return None;
-            }
-            body.copy_from_slice(secret);
-            let (nonce, tag) = (Nonce::assume_unique_for_key(nonce), Tag::from(*tag));
-            self.0.open_in_place_separate_tag(nonce, Aad::from(header), tag, body, 0..).ok().map(|_| ())
+            let (nonce, tag) = (Nonce::assume_unique_for_key(nonce), Tag::from(tag));
+            self.0.open_in_place_separate_tag(nonce, Aad::from(header), tag, secret, 0..).ok().map(|_| ())
         }
     }
 }
