@@ -6,7 +6,7 @@ Usage: scripts/lanes.py FOBS FOBS-LAB [--seconds N] [--reps N] [--pull] [--rows 
 One emulator holds both paths between a host in the west and one in the east, where a daemon serves. Each repetition copies
 over the first path, the second, and both; with --rate of the last row over one path and over both. A file is as long as
 what the paths carry in N seconds. Runs that the emulator does not vouch for are marked and left out of the medians. With --cut
-copies go over both paths, of which the second passes nothing for so many seconds from a quarter of the copy on. Needs root.
+copies go over both paths, of which the second passes nothing for SECONDS, from a quarter of the copy on. Needs root.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ const BANNED: &[(&str, &str)] = &[
     (r"\b(is|are|was|were|be) on (its|their) way\b", "`in flight`"),
     (r"\bunder way\b", "`in flight` or `running`"),
     (r"\bbeyond the product\b", "`in excess of the bandwidth-delay product`"),
-    (r"\bby turns\b", "`interleaved`"),
+    (r"\b[Bb]y turns\b", "`interleaved`"),
     (r"\bof late\b", "`recently`"),
     (r"\bsomebody\b", "name it: another flow, the peer, the user"),
     (

@@ -69,7 +69,7 @@ fn rows_of_one_length_that_moved_are_found_by_the_list() {
     assert!(delta.wire < AN_EDGE, "{delta:?}");
 }
 
-/// By turns a MiB is like the earlier version, and one has moved: what is looked for ahead in the one, and
+/// Alternately a MiB is like the earlier version, and one has moved: what is looked for ahead in the one, and
 /// asked for, is not used.
 #[test]
 fn parts_that_moved_between_parts_that_did_not_are_found() {
