@@ -6,19 +6,20 @@
 
 mod ack_policy;
 mod arrivals;
+mod bitmaps;
 mod chunk;
 mod credit;
 mod ledger;
 mod order;
 
-use crate::object::BLOCK_PACKETS;
 use crate::wire::{
-    ACK_LEN_MAX, ACK_LEN_SMALL, AEAD_TAG_LEN, Ack, AckRatio, BlockBitmap, DATA_OVERHEAD, DataHeader,
-    HostReport, PLAIN_HEADER_LEN,
+    ACK_LEN_MAX, ACK_LEN_SMALL, AEAD_TAG_LEN, Ack, AckRatio, DATA_OVERHEAD, DataHeader, HostReport,
+    PLAIN_HEADER_LEN,
 };
 use crate::{ChunkId, PacketNumber, Timestamp};
 use ack_policy::AckPolicy;
 use arrivals::Arrivals;
+use bitmaps::{BITMAP_EVERY, Bitmaps};
 use chunk::{Arriving, Progress, Taken};
 use credit::Credit;
 pub use credit::first_credit;
@@ -36,9 +37,6 @@ pub const ACK_DELAY_MAX: Duration = Duration::from_millis(5);
 const ACKS_REPEATED: u64 = 8;
 /// Arrivals that each ack reports at least.
 const REPORTED_MIN: u64 = 1024;
-/// Acks from one bitmap of an incomplete block to the next: bitmaps cost bytes and matter only after lost
-/// acks.
-const BITMAP_EVERY: usize = 16;
 
 /// Configuration of a receiver.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +166,7 @@ pub struct Receiver {
     verified_below: ChunkId,
     /// One past the final chunk, once a packet of that was seen.
     end: Option<ChunkId>,
-    bitmap_turn: usize,
+    bitmaps: Bitmaps,
     /// Whether acks above [`ACK_LEN_SMALL`] may pass.
     ack_size: AckSize,
     stats: ReceiverStats,
@@ -204,7 +202,7 @@ impl Receiver {
             chunks: VecDeque::new(),
             verified_below: 0,
             end: None,
-            bitmap_turn: 0,
+            bitmaps: Bitmaps::default(),
             ack_size: AckSize::Any,
             stats: ReceiverStats::default(),
         }
@@ -246,7 +244,7 @@ impl Receiver {
         header: &DataHeader,
         payload_len: usize,
     ) -> Disposition {
-        let disposition = self.place(header, payload_len);
+        let disposition = self.place(now, header, payload_len);
         if self.ack_size != AckSize::Small {
             let largest = ACK_LEN_MAX + PLAIN_HEADER_LEN + AEAD_TAG_LEN;
             let small = usize::from(header.payload_size) + DATA_OVERHEAD < largest;
@@ -271,7 +269,7 @@ impl Receiver {
     /// A packet that came in a frame on a stream. It has no number and shows nothing of what datagrams meet;
     /// it is reported by the frame, and with the next ack by chunk.
     pub fn handle_framed(&mut self, now: Timestamp, header: &DataHeader, payload_len: usize) -> Disposition {
-        let disposition = self.place(header, payload_len);
+        let disposition = self.place(now, header, payload_len);
         if let Disposition::Reject(_) = disposition {
             self.stats.rejected += 1;
             return disposition;
@@ -399,6 +397,8 @@ impl Receiver {
             || self.policy.is_usual() && self.policy.deadline().is_some_and(|at| at <= now);
         let delay = if largest.is_some() { now - self.largest_arrival } else { Duration::ZERO };
         let lag = self.ledger.take_lag();
+        let chunk_limit = self.chunk_limit();
+        self.credit.on_told(now, chunk_limit);
         let ack = Ack {
             largest,
             ack_delay_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
@@ -408,11 +408,15 @@ impl Receiver {
             ect0: self.ect0,
             ce: self.ce,
             socket_drops: self.socket_drops,
-            chunk_limit: self.chunk_limit(),
+            chunk_limit,
             verified_below: self.verified_below,
             backlog: self.backlog(),
             ranges: self.numbers.report(),
-            bitmaps: if with_bitmap { self.next_bitmap().into_iter().collect() } else { Vec::new() },
+            bitmaps: if with_bitmap {
+                self.bitmaps.next(self.chunks.iter().zip(self.base..)).into_iter().collect()
+            } else {
+                Vec::new()
+            },
             host: HostReport { dropped: self.ledger.packets(), lag },
         };
         self.stats.acks += 1;
@@ -426,7 +430,7 @@ impl Receiver {
         ack
     }
 
-    fn place(&mut self, header: &DataHeader, payload_len: usize) -> Disposition {
+    fn place(&mut self, now: Timestamp, header: &DataHeader, payload_len: usize) -> Disposition {
         if header.chunk < self.base {
             return Disposition::Duplicate;
         }
@@ -451,6 +455,9 @@ impl Receiver {
                     self.end = Some(header.chunk + 1);
                 }
                 self.stats.accepted += 1;
+                if let Some(told_at) = self.credit.awaited(header.chunk) {
+                    self.credit.on_used(now - told_at, self.backlog());
+                }
                 Disposition::Store { offset, completes }
             }
             Ok(Taken::Known) => Disposition::Duplicate,
@@ -478,23 +485,5 @@ impl Receiver {
 
     fn chunk_mut(&mut self, chunk: ChunkId) -> Option<&mut Arriving> {
         self.chunks.get_mut(chunk.checked_sub(self.base)? as usize)
-    }
-
-    /// A bitmap of one of the incomplete blocks, the oldest first and each in turn.
-    fn next_bitmap(&mut self) -> Option<BlockBitmap> {
-        let blocks = self.chunks.iter().zip(self.base..).filter(|(c, _)| c.progress == Progress::Arriving);
-        let blocks: Vec<_> = blocks
-            .flat_map(|(c, id)| {
-                let packets = c.received().highest().map_or(0, |i| i + 1);
-                (0..packets.div_ceil(BLOCK_PACKETS)).map(move |block| (c, id, block, packets))
-            })
-            .take(2 * BITMAP_EVERY)
-            .collect();
-        let (chunk, id, block, packets) = *blocks.get(self.bitmap_turn % blocks.len().max(1))?;
-        let first = block * BLOCK_PACKETS;
-        let mut bits = Vec::new();
-        chunk.received().write_bytes(first, (packets - first).min(BLOCK_PACKETS), &mut bits);
-        self.bitmap_turn = self.bitmap_turn.wrapping_add(1);
-        Some(BlockBitmap { chunk: id, attempt: chunk.attempt(), block: block as u8, bits })
     }
 }
