@@ -36,6 +36,13 @@ impl FineAsk {
         FineAsk { row, from, len, average: Average::FINEST, cutting }
     }
 
+    /// For pieces by content of what was listed in place, with pieces of this length: of another one, because
+    /// those of the same are asked for where all has moved.
+    pub(super) fn shifted(row: u64, (from, len): (u64, u64), listed: Average) -> FineAsk {
+        let average = listed.longer().unwrap_or(Average::FINEST);
+        FineAsk { row, from, len, average, cutting: Cutting::ByContent }
+    }
+
     /// From a peer, for pieces of another length than the short ones if `average` says so.
     ///
     /// # Errors

@@ -50,6 +50,11 @@ impl Average {
         LOGS.contains(&log).then_some(Average(log))
     }
 
+    /// Twice as long, if there is that.
+    pub(super) fn longer(self) -> Option<Average> {
+        Average::from_log(self.0 + 1)
+    }
+
     /// Its logarithm.
     pub const fn log(self) -> u8 {
         self.0

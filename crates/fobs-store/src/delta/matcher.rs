@@ -119,7 +119,7 @@ impl Matcher {
         let until = may.min(wanted.saturating_add(SCOUTED)).min(scout.at().saturating_add(STRIDE));
         let before = (scout.at(), scout.cutting());
         scout.go(&self.means, &file, until, self.size);
-        let heard = scout.hear(&self.means, &file);
+        let heard = scout.hear(&self.means, &file, self.size);
         let known = scout.known_until();
         if known >= wanted || scout.ended && known >= scout.at() {
             return Progress::Known;

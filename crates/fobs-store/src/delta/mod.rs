@@ -16,6 +16,7 @@ mod choice;
 mod cut;
 mod earlier;
 mod form;
+mod gaps;
 mod here;
 mod in_place;
 mod jobs;

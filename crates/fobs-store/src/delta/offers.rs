@@ -141,10 +141,11 @@ impl Offer {
         }
     }
 
-    /// Whether a question says that too little is where it was, for the first time.
+    /// Whether a question says that too little is where it was, for the first time: it is for pieces as long
+    /// as those of the list. Short ones by content are looked for between long ones.
     pub(super) fn gives_up_place(&mut self, ask: &FineAsk) -> bool {
-        let gives_up = self.cutting == Cutting::InPlace && ask.cutting == Cutting::ByContent;
-        gives_up && !std::mem::replace(&mut self.has_moved, true)
+        let is_by_content = self.cutting == Cutting::InPlace && ask.cutting == Cutting::ByContent;
+        is_by_content && ask.average == self.average && !std::mem::replace(&mut self.has_moved, true)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::choice::{Cheaper, GROWTH_MAX, Pace, Rates};
 use super::form::Cutting;
+use super::gaps::Gaps;
 use crate::tree_hash::GROUP;
 use fobs_model::deltas::Because;
 use fobs_model::options::sync::Delta;
@@ -39,6 +40,7 @@ pub struct Pays(Arc<Measured>);
 struct Measured {
     when: Delta,
     state: Mutex<Findings>,
+    gaps: Mutex<Gaps>,
 }
 
 /// What was found so far.
@@ -222,7 +224,7 @@ impl Findings {
 impl Pays {
     /// Of a session in which the user chose this.
     pub fn new(when: Delta) -> Pays {
-        Pays(Arc::new(Measured { when, state: Mutex::default() }))
+        Pays(Arc::new(Measured { when, state: Mutex::default(), gaps: Mutex::default() }))
     }
 
     /// The path was once found to carry this.
@@ -302,6 +304,11 @@ impl Pays {
     /// Why files go whole, where they do.
     pub(super) fn why_whole(&self) -> Because {
         if self.state().rates().is_hopeless() { Because::Hopeless } else { Because::Faster }
+    }
+
+    /// How gaps between long pieces are looked at.
+    pub(super) fn gaps(&self) -> MutexGuard<'_, Gaps> {
+        self.0.gaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, Findings> {

@@ -29,6 +29,13 @@ const MOVED_PIECES: u64 = 64;
 /// Likewise at the end of the file, where they are at least a part of it.
 const MOVED_PIECES_LAST: u64 = 8;
 const MOVED_PART_LAST: u64 = 4;
+/// Where long pieces are not asked for more closely, one gap is: once this many pieces in all, and this part
+/// of what was looked at, are not where they were, and the gap has more than a few.
+const TRIED_PIECES: u64 = 32;
+const TRIED_PART: u64 = 8;
+const TRIED_GAP_PIECES: u64 = 8;
+/// Where lines were put in and taken out, this part of such a gap is found, whose pieces are twice as long.
+const TRIED_FOUND_PART: u64 = 4;
 
 /// What a part of the file is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +76,12 @@ pub(super) struct Scout {
     pub(super) ended: bool,
     /// Bytes that were found.
     pub(super) found: u64,
+    /// Bytes that were not in place, and were not looked at more closely.
+    missed: u64,
+    /// More of that lets one gap be looked at.
+    missed_max: u64,
+    /// One is, and shows how to go on.
+    tries: bool,
 }
 
 impl Scout {
@@ -88,6 +101,9 @@ impl Scout {
             data_until: if may_have_holes(file) { 0 } else { u64::MAX },
             ended: false,
             found: 0,
+            missed: 0,
+            missed_max: TRIED_PIECES << average.log(),
+            tries: false,
         })
     }
 
@@ -113,6 +129,7 @@ impl Scout {
             self.spans.pop_front();
             if let Made::Asked(ask) = span.is {
                 means.lists.forget(&ask);
+                self.tries = false;
             }
         }
     }
@@ -155,7 +172,8 @@ impl Scout {
             means.lists.is_at(means.row, from);
             windows.reach(means, from.saturating_add_signed(self.drift));
         }
-        while !self.ended && self.cutting == cutting && self.at() < until && means.lists.may_ask() {
+        let goes_on = |scout: &Scout| !scout.ended && !scout.tries && scout.cutting == cutting;
+        while goes_on(self) && self.at() < until && means.lists.may_ask() {
             self.pass_hole(means, &file, size);
             if let Some(span) = self.piece_as_listed(means, &file) {
                 self.note(means, span, size);
@@ -272,12 +290,17 @@ impl Scout {
             return false;
         }
         self.spans.pop_back();
-        self.cutting = Cutting::ByContent;
-        self.pieces = Pieces::new((self.average, self.cutting), size);
-        self.pieces.seek(run.at);
-        self.windows = Some(Windows::from(means, self.average, run.at));
+        self.go_by_content(means, run.at, size);
         self.ended = false;
         true
+    }
+
+    /// By content from a place on.
+    fn go_by_content(&mut self, means: &Means, at: u64, size: u64) {
+        self.cutting = Cutting::ByContent;
+        self.pieces = Pieces::new((self.average, self.cutting), size);
+        self.pieces.seek(at);
+        self.windows = Some(Windows::from(means, self.average, at));
     }
 
     /// Appends, to the last one if it goes on like that.
@@ -301,12 +324,18 @@ impl Scout {
         let Made::Open { exact } = open.is else { return };
         let (supposed, len) = (open.at.saturating_add_signed(drift), open.end - open.at);
         if self.cutting == Cutting::InPlace {
-            let ask = FineAsk::closely(means.row, (open.at, len), self.cutting);
-            open.is = if self.asks { Made::Asked(ask) } else { Made::New };
-            if self.asks {
-                means.lists.ask(ask);
+            let ask = if self.asks {
+                Some(FineAsk::closely(means.row, (open.at, len), means.pays.gaps().cutting()))
             } else {
-                means.pays.found(len, 0);
+                self.missed += len;
+                self.tries = self.missed >= self.missed_max.max(self.pieces.at() / TRIED_PART)
+                    && len >= TRIED_GAP_PIECES << self.average.log();
+                self.tries.then(|| FineAsk::shifted(means.row, (open.at, len), self.average))
+            };
+            open.is = ask.map_or(Made::New, Made::Asked);
+            match ask {
+                Some(ask) => means.lists.ask(ask),
+                None => means.pays.found(len, 0),
             }
             return;
         }
@@ -324,7 +353,7 @@ impl Scout {
     }
 
     /// Takes the answers that are there; whether there was one.
-    pub(super) fn hear(&mut self, means: &Means, file: impl AsFd) -> bool {
+    pub(super) fn hear(&mut self, means: &Means, file: impl AsFd, size: u64) -> bool {
         let asked = |span: &Span| match span.is {
             Made::Asked(ask) => Some(ask),
             _ => None,
@@ -337,7 +366,7 @@ impl Scout {
             heard = true;
             let mut behind = self.spans.split_off(at);
             let Some(gap) = behind.pop_front() else { return heard };
-            let drift = self.look_closer(means, &file, gap, &list);
+            let drift = self.look_closer(means, (&file, size), gap, &list);
             if !behind.iter().any(|span| matches!(span.is, Made::Of(_))) {
                 self.drift = drift;
             }
@@ -346,7 +375,13 @@ impl Scout {
     }
 
     /// Finds the short pieces of a part; from the place of the last one to its place in the basis.
-    fn look_closer(&mut self, means: &Means, file: impl AsFd, gap: Span, list: &FineList) -> i64 {
+    fn look_closer(
+        &mut self,
+        means: &Means,
+        (file, size): (impl AsFd, u64),
+        gap: Span,
+        list: &FineList,
+    ) -> i64 {
         let began = Instant::now();
         let cut = (list.form.average, list.form.cutting);
         let mut pieces = Pieces::within(cut, gap.at..gap.end);
@@ -374,6 +409,17 @@ impl Scout {
         self.found += found;
         means.pays.worked(0, began.elapsed(), list.form.cutting);
         means.pays.found(gap.end - gap.at, found);
+        let gap = gap.end - gap.at;
+        if self.cutting == Cutting::InPlace && self.asks {
+            means.pays.gaps().looked(list.form.cutting, gap, found);
+        } else if std::mem::take(&mut self.tries) {
+            self.missed = self.missed.saturating_sub(found);
+            if found > gap / TRIED_FOUND_PART {
+                self.go_by_content(means, self.at(), size);
+            } else {
+                self.missed_max = 2 * self.missed;
+            }
+        }
         drift
     }
 }

@@ -372,9 +372,11 @@ fn listed(offers: &Offers, key: &NameKey) -> (Lists, u64) {
 }
 
 #[test]
-fn a_question_by_content_ends_the_list_in_place() {
+fn a_question_by_content_for_long_pieces_ends_the_list_in_place() {
     let (data, key) = (content(40 << 20, 1), NameKey::new([1; 32]));
-    for gives_up in [false, true] {
+    let average = Average::of_file(data.len() as u64);
+    assert_ne!(average, Average::FINEST);
+    for (average, gives_up) in [(Average::FINEST, false), (average, true)] {
         let offers = Offers::default();
         offers.may_be_in_place();
         for row in [4, 5, 6] {
@@ -382,8 +384,8 @@ fn a_question_by_content_ends_the_list_in_place() {
             let held = Held::Open(Readable::shared_with_others(own.expect("a descriptor")));
             let basis = Basis { held, size: data.len() as u64, origin: Origin::SameName };
             assert!(offers.offer(row, &[row as u8], (basis, data.len() as u64), &|| false));
-            if row == 4 && gives_up {
-                assert_eq!(offers.ask(fine(4, 0, 100)), Ok(()));
+            if row == 4 {
+                assert_eq!(offers.ask(FineAsk { average, ..fine(4, 0, 100) }), Ok(()));
             }
         }
         let (lists, bytes) = listed(&offers, &key);

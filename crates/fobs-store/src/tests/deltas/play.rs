@@ -235,7 +235,7 @@ fn store(
         let whole = &buf[..filled.len];
         let patched = filled.patch.as_ref().map(|patch| {
             delta.wire += patch.chunk.len() as u64;
-            assert!(patch.chunk.len() < filled.data_bytes as usize, "it is shorter");
+            assert!(patch.chunk.len() < filled.len, "it is shorter");
             verify_with(&patch.chunk, &mut scratch, offers).map(|verified| (&patch.chunk[..], verified))
         });
         let (chunk, verified) = match patched {
