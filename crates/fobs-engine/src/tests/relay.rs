@@ -259,9 +259,18 @@ pub fn spoiling(times: u8) -> Datagrams {
 
 /// The same of another chunk, by the first lane's number.
 pub fn spoiling_chunk(chunk: u32, times: u8) -> Datagrams {
+    spoiling_where(move |number| number == chunk, times)
+}
+
+/// The same of all chunks from one on.
+pub fn spoiling_from(first: u32, times: u8) -> Datagrams {
+    spoiling_where(move |number| number >= first, times)
+}
+
+fn spoiling_where(is_spoiled: impl Fn(u32) -> bool + Send + 'static, times: u8) -> Datagrams {
     let mut memory = FaultyMemory::new();
     Box::new(move |_, datagram| match data_header(datagram) {
-        Some(header) if header.chunk == chunk && header.packet_index == 0 && header.attempt < times => {
+        Some(header) if is_spoiled(header.chunk) && header.packet_index == 0 && header.attempt < times => {
             vec![Out::Peer(memory.change(datagram))]
         }
         _ => vec![Out::Peer(datagram.to_vec())],

@@ -19,6 +19,7 @@ use super::doors::streams_of;
 pub use super::doors::{Doors, Fate};
 pub use super::relay::{
     Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until, spoiling, spoiling_chunk,
+    spoiling_from,
 };
 
 use super::lanes::Lanes;
