@@ -17,8 +17,8 @@ const TEST_TIME: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 /// Longest time between them.
 const POLL_MAX: Duration = Duration::from_millis(60);
-/// What a look takes is slept this many times: some start a program, and tests that wait would slow those that
-/// work.
+/// What a look takes is slept this many times: some looks start a program, and would slow the tests that do
+/// not wait.
 const SLEPT_PER_LOOK: u32 = 3;
 /// A server that has not said by then that it listens is looked for in the kernel's tables.
 const SAYS_WITHIN: Duration = Duration::from_secs(1);
@@ -235,8 +235,8 @@ pub fn peer_path() -> &'static Path {
     &PATH
 }
 
-/// Waits until a process's host listens on a TCP port, or fails with the process's output. The kernel's tables
-/// take 10 ms of CPU to read, so the server's own word comes first.
+/// Waits until a process's host listens on a TCP port, or fails with the process's output. It takes 10 ms of
+/// CPU to read the kernel's tables, so the server's own word comes first.
 #[track_caller]
 pub fn wait_until_listening(case: &Case, server: &mut Running, port: u16) {
     let started = Instant::now();
