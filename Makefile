@@ -28,7 +28,7 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 	ln -f $(TARGET)/lab/fobs-lab $(LAB) # beside fobs, where it looks for it
 
 .PHONY: test
-test: needs style ## lint and run the regular tests (8 minutes and the build, two cores)
+test: needs ## lint and run the regular tests (8 minutes and the build, two cores)
 	RUST_TEST_THREADS=$(TEST_THREADS) CARGO=$(CARGO) scripts/test-all.sh
 
 .PHONY: test-long

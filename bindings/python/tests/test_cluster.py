@@ -198,7 +198,7 @@ def test_one_file_goes_below_the_destination(served: Served, tmp_path: Path) -> 
     assert (result.files, result.bytes) == (1, 1000)
 
 
-def test_killed_workers_shards_go_to_others(sides: Sides) -> None:
+def test_killed_workers_shards_go_to_others_and_it_is_said_of_their_nodes(sides: Sides) -> None:
     total = make_tree(sides.source, files=60)
     sides.dask.workers("s1", "s2", "d1", "d2")
     killed = threading.Event()
@@ -211,6 +211,9 @@ def test_killed_workers_shards_go_to_others(sides: Sides) -> None:
 
     result = sides.transfer(progress=kill)
     assert killed.is_set() and result.moved_elsewhere
+    hurt = {node.name: node for node in result.nodes if node.failures}
+    assert hurt and set(hurt) <= {"d1", "s2"}
+    assert all("shard" in node.last and "worker" in node.last for node in hurt.values()), hurt
     assert same(sides.source, sides.destination)
     assert result.bytes == total
     again = sides.transfer()

@@ -24,7 +24,7 @@ from fobs.cluster._state import LOCK, clear
 
 from .cluster_trees import differences, make_any
 from .conftest import START_WAIT, Served, free_port
-from .test_cluster import Dask, Sides, dask, make_tree, serve, sides  # noqa: F401 - fixtures
+from .test_cluster import Dask, Sides, dask, serve, sides  # noqa: F401 - fixtures
 
 distributed = pytest.importorskip("distributed")
 
@@ -129,24 +129,6 @@ def test_a_task_for_a_client_without_a_scheduler_is_a_sentence(tmp_path: Path) -
             with pytest.raises(ClusterError, match="scheduler.*call again") as failed:
                 act()
             assert failed.value.exit_code == 35
-
-
-def test_what_happened_to_a_killed_worker_is_said_of_its_node(sides: Sides) -> None:  # noqa: F811
-    total = make_tree(sides.source, files=60)
-    sides.dask.workers("s1", "s2", "d1", "d2")
-    killed = threading.Event()
-
-    def kill(progress: Any) -> None:
-        if progress.bytes > total / 4 and not killed.is_set():
-            killed.set()
-            sides.dask.kill("d1")
-            sides.dask.kill("s2")
-
-    result = sides.transfer(progress=kill)
-    assert killed.is_set() and result.moved_elsewhere
-    hurt = {node.name: node for node in result.nodes if node.failures}
-    assert hurt and set(hurt) <= {"d1", "s2"}
-    assert all("shard" in node.last and "worker" in node.last for node in hurt.values()), hurt
 
 
 def test_the_state_goes_though_a_worker_that_was_taken_for_dead_writes(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ fn capped(paths: &[Path], lanes: &[usize], rate_mbit: u32, seed: u64) -> f64 {
 fn a_cap_is_shared_by_need() {
     let wide = || Path(200.0, 20.0, 0.0, "");
     for seed in SEEDS {
+        let alone = capped(&[wide()], &[0], 60, seed);
         for (paths, lanes) in [
             (vec![wide(), wide()], vec![0, 1]),
             // One path can carry less than half of the cap.
@@ -206,7 +207,6 @@ fn a_cap_is_shared_by_need() {
             (vec![Path(10.0, 40.0, 0.0, ""), wide()], vec![0, 1]),
             (vec![wide()], vec![0, 0, 0]),
         ] {
-            let alone = capped(&[wide()], &[0], 60, seed);
             let shared = capped(&paths, &lanes, 60, seed);
             println!("seed {seed}: {alone:.1} Mbit/s alone, {shared:.1} over lanes {lanes:?}");
             // The cap counts datagrams, headers included.

@@ -13,6 +13,15 @@ use super::process::{Finished, Running};
 
 /// Longest duration of a test; its programs are killed then.
 const TEST_TIME: Duration = Duration::from_secs(120);
+/// Shortest time between two looks at a condition.
+const POLL: Duration = Duration::from_millis(5);
+/// Longest time between them.
+const POLL_MAX: Duration = Duration::from_millis(60);
+/// What a look takes is slept this many times: some looks start a program, and would slow the tests that do
+/// not wait.
+const SLEPT_PER_LOOK: u32 = 3;
+/// A server that has not said by then that it listens is looked for in the kernel's tables.
+const SAYS_WITHIN: Duration = Duration::from_secs(1);
 /// A fixed seed for reproducing a failure, in decimal.
 const SEED_VARIABLE: &str = "FOBS_TEST_SEED";
 /// Set, the directories of the tests stay, to be looked at.
@@ -178,9 +187,13 @@ impl Case {
     /// Waits for a condition that must hold before the deadline.
     #[track_caller]
     pub fn wait_for(&self, what: &str, mut come_true: impl FnMut() -> bool) {
-        while !come_true() {
+        loop {
+            let look = Instant::now();
+            if come_true() {
+                return;
+            }
             assert!(Instant::now() < self.deadline, "in time: {what}");
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep((look.elapsed() * SLEPT_PER_LOOK).clamp(POLL, POLL_MAX));
         }
     }
 
@@ -222,22 +235,28 @@ pub fn peer_path() -> &'static Path {
     &PATH
 }
 
-/// Waits until a process's host listens on a TCP port, or fails with the process's output.
+/// Waits until a process's host listens on a TCP port, or fails with the process's output. It takes 10 ms of
+/// CPU to read the kernel's tables, so the server's own word comes first.
 #[track_caller]
 pub fn wait_until_listening(case: &Case, server: &mut Running, port: u16) {
-    let needle = format!(":{port:04X} ");
+    let started = Instant::now();
     loop {
-        let listens = ["tcp", "tcp6"].iter().any(|table| {
-            let text =
-                std::fs::read_to_string(format!("/proc/{}/net/{table}", server.id())).unwrap_or_default();
-            // The local address is the first to carry the port; state 0A is LISTEN.
-            text.lines().any(|line| line.contains(&needle) && line.contains(" 0A "))
-        });
-        if listens {
+        let said = server.stderr_so_far().contains("listening");
+        if (said || started.elapsed() > SAYS_WITHIN) && listens(server.id(), port) {
             return;
         }
         assert!(server.exited().is_none(), "the server ended early: {}", server.stderr_so_far());
         assert!(Instant::now() < case.deadline, "nothing listens on {port}: {}", server.stderr_so_far());
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(if said { POLL_MAX } else { POLL });
     }
+}
+
+/// Whether the network namespace of a process has a listening TCP socket at a port.
+fn listens(pid: u32, port: u16) -> bool {
+    let needle = format!(":{port:04X} ");
+    ["tcp", "tcp6"].iter().any(|table| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        // The local address is the first to carry the port; state 0A is LISTEN.
+        text.lines().any(|line| line.contains(&needle) && line.contains(" 0A "))
+    })
 }

@@ -16,7 +16,7 @@ use super::process::{Finished, Running};
 use super::walls::Mounted;
 
 /// Jobs of the run in which the keeper is killed again and again.
-const JOBS: u64 = if cfg!(feature = "long") { 1000 } else { 200 };
+const JOBS: u64 = if cfg!(feature = "long") { 1000 } else { 100 };
 /// How often it is killed.
 const KILLS: u64 = if cfg!(feature = "long") { 50 } else { 8 };
 

@@ -26,6 +26,9 @@ const UDP_HEADER: usize = 8;
 const PAYLOAD_MAX: u64 = 1472;
 /// How many datagrams a forger sends at most: ten times what any test needs.
 const SENT_MAX: u64 = 400_000;
+/// Datagrams that a forger sends at once, and the time between: 5,000 a second (`fobs-lab flood`: 100,000).
+const FORGED_AT_ONCE: u32 = 16;
+const BETWEEN_FORGED: Duration = Duration::from_micros(3200);
 
 /// A thread that does something to the network until it is stopped.
 pub struct Attack {
@@ -57,13 +60,13 @@ pub fn forge(net: &Net, side: Side, from: SocketAddrV4, to: SocketAddrV4, mut ra
         let raw = attacker::raw_socket().expect("root may make a raw socket");
         let mut sent = 0;
         while !stop.load(Ordering::Relaxed) && sent < SENT_MAX {
-            for _ in 0..16 {
+            for _ in 0..FORGED_AT_ONCE {
                 let payload = forged_payload(&mut random);
                 if send_raw(&raw, &udp_packet(from, to, &payload), *to.ip()).is_ok() {
                     sent += 1;
                 }
             }
-            std::thread::sleep(Duration::from_micros(500));
+            std::thread::sleep(BETWEEN_FORGED);
         }
         sent
     })
