@@ -247,7 +247,9 @@ mod tests {
                     ..SenderConfig::plain(Box::new(Auto::new(1200)), 8)
                 };
                 let (mut sender, mut now) = (Sender::new(Timestamp::ZERO, config), Timestamp::ZERO);
-                (0..3).for_each(|_| drop(sender.push_chunk(4_000_000, false)));
+                for _ in 0..3 {
+                    sender.push_chunk(4_000_000, false);
+                }
                 for _ in 0..3 {
                     let end = leave(&mut sender, now);
                     now = now + RTT;
