@@ -35,12 +35,7 @@ impl Identity {
     /// Of the status of a file that is sent: one that was rewritten in place differs, whatever its time of
     /// modification was set to.
     pub(super) fn of_source(stat: &Stat) -> Identity {
-        let mut hasher = Hasher::new_from_context_key(&MARK);
-        for number in [stat.st_ino, stat.st_ctime as u64, stat.st_ctime_nsec] {
-            hasher.update(&number.to_le_bytes());
-        }
-        // 32 bits: a listing carries them for each file, and nothing compresses them.
-        let mark = hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u32::from_le_bytes);
+        let mark = mark(stat.st_ino, (stat.st_ctime, stat.st_ctime_nsec));
         Identity { inode: mark.into(), ..Identity::of(stat) }
     }
 
@@ -52,6 +47,17 @@ impl Identity {
         bytes[20..].copy_from_slice(&self.inode.to_le_bytes());
         bytes
     }
+}
+
+/// A mark of a source's inode and of the time of its last change, seconds and nanoseconds. The inode is added,
+/// not hashed: files that changed within one tick of the kernel's clock, as those of a tree that was just
+/// unpacked, have marks as near as their inodes, and a listing compresses them. 32 bits, because it carries one
+/// for each file.
+fn mark(inode: u64, (seconds, nanoseconds): (i64, u64)) -> u32 {
+    let mut hasher = Hasher::new_from_context_key(&MARK);
+    hasher.update(&seconds.to_le_bytes()).update(&nanoseconds.to_le_bytes());
+    let changed = hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u32::from_le_bytes);
+    changed.wrapping_add(inode as u32).wrapping_add((inode >> 32) as u32)
 }
 
 /// The number of a file's inode.
@@ -108,6 +114,17 @@ pub(super) fn destination_mark(stat: &Stat) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_of_one_moment_are_as_near_as_inodes() {
+        for inode in [7, u64::from(u32::MAX), 9 << 32] {
+            let (one, next) = (mark(inode, (5, 6)), mark(inode + 1, (5, 6)));
+            assert!(next.wrapping_sub(one) <= 2, "{inode}: {one} and {next}");
+            for changed in [(5, 7), (6, 6), (4, 6), (-5, 6)] {
+                assert_ne!(mark(inode, changed), one, "{inode} that changed at {changed:?}");
+            }
+        }
+    }
 
     #[test]
     fn the_keys_are_those_of_the_contexts() {

@@ -245,7 +245,7 @@ impl Place {
         let named = |error| format!("{}, {}: {error}", contestant.name, act.name());
         let mut trials: Vec<Trial> = Vec::new();
         for _ in 0..=AGAIN_MAX {
-            if act != Act::Again {
+            if act != Act::Again || !self.destination().exists() {
                 self.clear().map_err(|error| named(format!("cannot empty the destination: {error}")))?;
             }
             let launch = self.launch(contestant).map_err(named)?;

@@ -75,6 +75,13 @@ impl LimitShare {
         Some(if is_ahead { open + HEAD_START } else { open }).filter(|at| *at > now)
     }
 
+    /// Nobody waits for what this sender has sent so far, which its path did not take.
+    pub fn restart(&self, now: Timestamp) {
+        let mut budget = self.shared.lock();
+        budget.pacer.restart(now);
+        budget.parts[self.place].restart(now);
+    }
+
     /// Accounts for `bytes` that this sender sends at `now`.
     pub fn spend(&self, now: Timestamp, bytes: u64) {
         let mut budget = self.shared.lock();

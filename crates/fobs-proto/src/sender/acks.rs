@@ -44,6 +44,7 @@ impl Sender {
         if let Some(newest) = news.newest {
             if self.probe_timeout.is_backed_off() {
                 self.rate.start_over(self.flight.sent.next_number());
+                self.pace.on_return(now);
             }
             self.probe_timeout.on_ack(now);
             if self.probe_timeout.shows_black_hole(news.large, news.ping) && self.give_up_size(now) {
@@ -139,10 +140,10 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Route, Sender, SenderConfig, Transmit};
-    use crate::Timestamp;
+    use super::super::{Refusal, Route, Sender, SenderConfig, Transmit};
     use crate::congestion::Auto;
     use crate::wire::Ack;
+    use crate::{Rate, Timestamp};
     use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);
@@ -227,5 +228,58 @@ mod tests {
         assert!(sender.bytes_in_flight() > 0, "the probe");
         sender.handle_stream_ack(now + Duration::from_secs(1) + MS, &ack(end));
         assert_eq!(sender.bytes_in_flight(), 0);
+    }
+
+    /// How an outage ends.
+    #[derive(Debug, Clone, Copy)]
+    enum Return {
+        Answer,
+        OtherAddress,
+    }
+
+    /// As of a device that goes down: its host refuses packets for a while, and then they are dropped.
+    #[test]
+    fn what_left_in_an_outage_holds_nothing_up_after_it() {
+        for (refused, cap) in [(0, None), (300, None), (0, Some(12_500)), (300, Some(12_500))] {
+            for returns in [Return::Answer, Return::OtherAddress] {
+                let config = SenderConfig {
+                    rate_limit: cap.map(Rate::bytes_per_second),
+                    ..SenderConfig::plain(Box::new(Auto::new(1200)), 8)
+                };
+                let (mut sender, mut now) = (Sender::new(Timestamp::ZERO, config), Timestamp::ZERO);
+                for _ in 0..3 {
+                    sender.push_chunk(4_000_000, false);
+                }
+                for _ in 0..3 {
+                    let end = leave(&mut sender, now);
+                    now = now + RTT;
+                    sender.handle_ack(now, &ack(end));
+                }
+                let mut packets = Vec::new();
+                for ms in 0..2300 {
+                    now = now + MS;
+                    if sender.poll_timeout().is_some_and(|at| at <= now) {
+                        sender.handle_timeout(now);
+                    }
+                    while sender.poll_transmit(now, &mut packets) == Transmit::Burst {
+                        if ms < refused {
+                            packets.iter().for_each(|p| sender.handle_refused(now, p.number, Refusal::Room));
+                            break;
+                        }
+                    }
+                }
+                let end = sender.flight.sent.next_number();
+                match returns {
+                    Return::Answer => sender.handle_ack(now, &ack(end)),
+                    Return::OtherAddress => sender.handle_moved(now),
+                }
+                let waits = sender.pace.next_departure().saturating_since(now);
+                assert!(waits.is_zero(), "{returns:?}, {refused} ms refused, {cap:?}: {waits:?} until data");
+                assert!(
+                    leave(&mut sender, now) > end,
+                    "{returns:?}, {refused} ms refused, {cap:?}: nothing left"
+                );
+            }
+        }
     }
 }

@@ -16,6 +16,9 @@ const CUT: f64 = 0.9;
 /// Growth per period without a refusal: back at the host's rate after five, so that one period in six offers
 /// too much, by 2%.
 const GROWTH: f64 = 1.02;
+/// Growth per period after the host took next to nothing, as one whose device went down or whose tunnel has lost
+/// its other end: that shows no rate. From the lowest limit to 1 Gbit/s in 1.4 s.
+const GROWTH_AFTER_STALL: f64 = 2.0;
 /// The limit is lifted from this multiple of the controller's rate on.
 const GONE_FROM: f64 = 2.0;
 /// Lowest limit: one full packet in two periods keeps the feedback alive.
@@ -42,11 +45,29 @@ pub(super) struct LocalLimit {
     before: Option<Rate>,
     refused: bool,
     cut: Option<Timestamp>,
+    advance: Advance,
+}
+
+/// How the limit grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advance {
+    /// About the rate that the host takes.
+    Probing,
+    /// The last cut found next to nothing taken: to a rate that is not known.
+    Seeking,
 }
 
 impl LocalLimit {
     pub(super) fn new(now: Timestamp) -> LocalLimit {
-        LocalLimit { limit: None, began: now, taken: 0, before: None, refused: false, cut: None }
+        LocalLimit {
+            limit: None,
+            began: now,
+            taken: 0,
+            before: None,
+            refused: false,
+            cut: None,
+            advance: Advance::Probing,
+        }
     }
 
     pub(super) fn rate(&self) -> Option<Rate> {
@@ -80,13 +101,17 @@ impl LocalLimit {
         let taken = if passed < PERIOD / 2 { self.before.or_else(present) } else { present() };
         let Some(taken) = taken else { return };
         let least = taken.scaled(CUT).max(LOWEST);
+        self.advance = if least == LOWEST { Advance::Seeking } else { Advance::Probing };
         self.limit = Some(self.limit.map_or(least, |limit| limit.min(least)));
         self.cut = Some(now);
     }
 
     fn grow(&mut self, wanted: Option<Rate>) {
         let Some(limit) = self.limit else { return };
-        let grown = limit.scaled(GROWTH);
+        let grown = limit.scaled(match self.advance {
+            Advance::Probing => GROWTH,
+            Advance::Seeking => GROWTH_AFTER_STALL,
+        });
         let gone = wanted.is_some_and(|wanted| grown >= wanted.scaled(GONE_FROM));
         self.limit = (!gone).then_some(grown);
     }
@@ -168,6 +193,26 @@ mod tests {
     fn a_host_that_refuses_is_offered_what_it_takes() {
         let (refused, used) = offered(1000 * MBIT, 100 * MBIT);
         assert!(refused < 0.02 && used > 0.97, "{refused} refused, {used} used");
+    }
+
+    #[test]
+    fn a_host_that_took_nothing_for_a_while_is_soon_offered_all_again() {
+        let (ms, wanted) = (Duration::from_millis(1), 1000 * MBIT);
+        let (mut now, mut limit) = (Timestamp::ZERO, LocalLimit::new(Timestamp::ZERO));
+        // Since when it takes packets again, and when the limit was gone.
+        let (stalls, mut gone) = (500..3500, None);
+        for at in 0..7000 {
+            now = now + ms;
+            let bytes = limit.rate().map_or(wanted, |rate| rate.as_bytes().min(wanted)) / 1000;
+            limit.on_sent(now, bytes, Some(Rate::bytes_per_second(wanted)));
+            if stalls.contains(&at) {
+                limit.on_refused(now, bytes);
+                assert!(at < 1000 || limit.rate() == Some(LOWEST), "{:?} after {at} ms", limit.rate());
+            } else if at > 500 && limit.rate().is_none() && gone.is_none() {
+                gone = Some(at - stalls.end);
+            }
+        }
+        assert!(gone.is_some_and(|after| after <= 2000), "{gone:?} ms until nothing limits it");
     }
 
     #[test]

@@ -18,5 +18,6 @@ impl Sender {
     /// The peer has another address: silence so far says nothing of the path there, so packets leave at once.
     pub fn handle_moved(&mut self, now: Timestamp) {
         self.probe_timeout.on_moved(now);
+        self.pace.on_return(now);
     }
 }

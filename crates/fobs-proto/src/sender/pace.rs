@@ -32,6 +32,16 @@ impl Pace {
         self.budget.restart(now);
     }
 
+    /// The path answers after a silence, or is another one: nothing waits for what left in the silence, which
+    /// may be more than the rates of that time allow, because probes do not wait for them.
+    pub(super) fn on_return(&mut self, now: Timestamp) {
+        self.pacer.restart(now);
+        self.budget.restart(now);
+        if let Some(share) = &self.others {
+            share.restart(now);
+        }
+    }
+
     /// The lowest of the cap, the controller's rate and the receiver's drain rate.
     pub(super) fn rate(&self, controller: Option<Rate>, drain: Option<Rate>) -> Option<Rate> {
         [controller, self.cap, drain].into_iter().flatten().min()

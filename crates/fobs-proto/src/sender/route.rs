@@ -109,7 +109,7 @@ impl Sender {
                 evidence: LossEvidence::Silence,
                 cause: LossCause::Inconclusive,
             });
-            self.probe_timeout.on_moved(now);
+            self.handle_moved(now);
         }
     }
 
