@@ -54,7 +54,7 @@ pub(super) struct Causes<'a> {
 
 impl<'a> Causes<'a> {
     pub(super) fn of(trace: &'a Trace) -> Causes<'a> {
-        let all = intervals(&trace.journal);
+        let all = intervals(trace);
         let mut facts: Vec<Facts> = Vec::new();
         let mut before: Option<PathProfile> = None;
         for segment in segments(&all) {

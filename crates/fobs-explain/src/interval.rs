@@ -1,9 +1,10 @@
 //! A record as intervals between samples, each with what held the controller's rate down in it.
 
 use super::figures::{around, ratio_of, seconds, share};
-use super::journal::{At, Journal};
+use super::journal::At;
 use super::names::Stage;
 use super::silence;
+use super::trace::Trace;
 use fobs_model::sample::{ReceiverSample, SenderSample};
 use fobs_model::units::Wait;
 
@@ -12,7 +13,7 @@ use fobs_model::units::Wait;
 /// mostly below 0.1, and up to 0.37 under overload, with both ends and an emulator on two cores while the
 /// path sets the rate.
 const RECEIVER_STARVED: f64 = 0.4;
-/// Share of the CPU time that it could have had, run or waited away, that a sender that is short of it uses.
+/// Share of the CPU time that it could have had, run or waited away, that a thread that is short of it uses.
 const CPU_NEEDED: f64 = 0.2;
 /// Likewise for a sender that falls behind its pacing rate.
 const SENDER_STARVED: f64 = 0.2;
@@ -82,7 +83,10 @@ impl Interval {
             let delayed =
                 if self.queued_there() { 0.0 } else { share(receiver.cpu.delay_us, receiver.time_us) };
             let saturated = receiver.time_us > 0 && share(receiver.wait_us, receiver.time_us) < SATURATED;
-            if delayed >= RECEIVER_STARVED || saturated {
+            // A thread that mostly rests is not held up by waiting: its packets come one by one.
+            let run_us = receiver.cpu.run_us;
+            let needed = share(run_us, run_us.saturating_add(receiver.wait_us)) >= CPU_NEEDED;
+            if (delayed >= RECEIVER_STARVED && needed) || saturated {
                 return Some(Brake::Host(Stage::ReceiverCpu));
             }
             doubtful = delayed >= DELAY_DOUBTFUL;
@@ -108,12 +112,13 @@ impl Interval {
 }
 
 /// The record as intervals between the sender's samples.
-pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
+pub(super) fn intervals(trace: &Trace) -> Vec<Interval> {
+    let journal = &trace.journal;
     let samples = journal.sender();
     let mut found = Vec::with_capacity(samples.len());
     let mut brake = Brake::Network;
     let mut queued_back = 0.0;
-    let silences = silence::outages(journal);
+    let silences = silence::outages(trace);
     let packet_us = packet_time_us(samples);
     for (place, pair) in samples.windows(2).enumerate() {
         let [from, to] = pair else { continue };
@@ -139,8 +144,9 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
             brake,
             queued_back,
         };
-        // Without acks nothing is measured: what was queued there stays until it has been delivered.
-        if interval.sender.rtt_low_us > 0 {
+        // Without acks nothing is measured: what was queued there stays until it has been delivered. Of
+        // another program no delay of one way is known.
+        if interval.sender.rtt_low_us > 0 && !trace.head.is_of_another() {
             queued_back = back_share(&interval.sender);
             interval.queued_back = queued_back;
         }

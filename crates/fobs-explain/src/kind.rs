@@ -116,6 +116,10 @@ const ROSE: (f64, f64) = (1.5, 3.5);
 /// Part of the time in which the window held the sender, from which on late acks cost time. Measured, ramp-up
 /// included: 0.06 to 0.28 on seven narrow ways back whose acks cost less than the link.
 const WINDOWED: (f64, f64) = (0.15, 0.4);
+/// Highest over mean rate at which a queue of others is as likely as one's own, where too little is known of
+/// the rate's steadiness.
+const ROOM_UNKNOWN: (f64, f64) = (1.75, 3.0);
+const UNKNOWN: f64 = 0.5;
 /// What `auto`'s own finding that others fill the queue counts, where the path never carried more.
 const COMPETED: f64 = 0.6;
 
@@ -134,11 +138,13 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; PathKind::ALL.len()] {
     let with_rate = if signs.with_rate { 1.0 } else { 0.0 };
     // A bottleneck whose queue is too short to stand overflows at its rate.
     let steady = 1.0 - grade(signs.varies, (0.03, 0.08));
-    let overflows = loss * f64::max(with_rate, steady) * signs.rose.map_or(0.0, |rose| grade(rose, ROSE));
     // A queue most of the time leaves random loss no part; one at times does not.
     let filled = grade(signs.queued, (0.4, 0.8));
     let random = loss * (1.0 - with_rate) * (1.0 - filled);
     let reordered = grade(signs.reordered, (0.002, 0.02)) * grade(signs.behind_ms, (0.2, 0.8));
+    // One that overflows at times, where packets come late all the time, is not what limits.
+    let full = signs.rose.map_or(0.0, |rose| grade(rose, ROSE)) * (1.0 - reordered);
+    let overflows = loss * f64::max(with_rate, steady) * full;
     // The receiver holds acks back for up to a millisecond.
     let way_back = grade(signs.way_back, (0.4, 0.7))
         * grade(signs.way_back_growth, (0.05, 0.2))
@@ -151,7 +157,8 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; PathKind::ALL.len()] {
     // Others are there, and take more of the bottleneck than this flow: otherwise it is its own limit.
     // Acks that wait on the way back move the rate and the round trip as others would.
     let moved = unsteady.max(drift) * (1.0 - way_back);
-    let present = moved.max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS));
+    let unknown = if signs.varies < 1.0 { 0.0 } else { UNKNOWN * grade(signs.room, ROOM_UNKNOWN) };
+    let present = moved.max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS)).max(unknown);
     let taken = signs.follows.map_or(0.0, |part| grade(part, TAKEN));
     let others = present * grade(signs.room, ROOM_TAKEN).max(taken).max(COMPETED * competed);
     let there = 1.0 - returning;
@@ -197,6 +204,17 @@ mod tests {
             (Signs { queued: 0.9, competed: 0.8, room: 3.0, ..plain }, PathKind::Competing),
             (Signs { reordered: 0.3, behind_ms: 2.0, ..plain }, PathKind::Reordering),
             (
+                Signs {
+                    reordered: 0.9,
+                    behind_ms: 40.0,
+                    loss: 0.05,
+                    with_rate: true,
+                    rose: Some(99.0),
+                    ..plain
+                },
+                PathKind::Reordering,
+            ),
+            (
                 Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, way_back_ms: 9.0, ..windowed },
                 PathKind::ReturnPath,
             ),
@@ -209,6 +227,7 @@ mod tests {
             (Signs { loss: 0.02, with_rate: true, rose: Some(0.5), ..plain }, PathKind::Policed),
             (Signs { loss: 0.02, with_rate: true, rose: Some(6.0), ..plain }, PathKind::Narrow),
             (Signs { loss: 0.02, ..plain }, PathKind::Lossy),
+            (Signs { queued: 0.9, varies: 1.0, room: 1.3, ..plain }, PathKind::Narrow),
         ];
         for (signs, expected) in table {
             let found = probabilities(&signs);
@@ -221,7 +240,10 @@ mod tests {
     #[test]
     fn signs_between_two_kinds_are_sure_of_neither() {
         let between = Signs { queued: 0.9, unsteady: 0.5, room: 1.5, ..Signs::default() };
-        assert!(likeliest(&probabilities(&between)).1 < 0.6);
+        let unknown = Signs { queued: 0.9, varies: 1.0, room: 40.0, ..Signs::default() };
+        for signs in [between, unknown] {
+            assert!(likeliest(&probabilities(&signs)).1 < 0.6, "{signs:?}");
+        }
     }
 
     #[test]

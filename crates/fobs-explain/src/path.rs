@@ -89,7 +89,7 @@ impl PathProfile {
             rates
         };
         let whole: Vec<&Interval> = all.iter().filter(|i| is_whole(i)).collect();
-        let best_bps = rates(&whole).last().copied().unwrap_or(0.0);
+        let best_bps = best_of(&whole);
         let charge: Vec<&Interval> = charge.iter().copied().filter(|i| is_whole(i)).collect();
         // The ramp-up overshoots, and loses accordingly.
         let steady = &charge[(charge.len() / 4).min(OPENING)..];
@@ -116,9 +116,13 @@ impl PathProfile {
                 || faster_loses(felt, steady) >= FASTER_LOSES
                 || capped(&charge, typical_bps));
         let typical = mean_rate(steady);
-        let others = others(steady);
-        let signs = Signs { queued, loss, with_rate, room: ratio_of(best_of(&whole), typical), ..others };
-        let signs = if began == Began::WorsePath { signs.after(before, typical) } else { signs };
+        let late = others(&steady[steady.len() / 2..]);
+        let room = ratio_of(best_bps, typical);
+        let signs = Signs { queued, loss, with_rate, room, ..others(steady) };
+        let signs = match began {
+            Began::WorsePath => signs.after(before, typical, &late),
+            Began::Otherwise | Began::BetterPath => signs,
+        };
         let lows: Vec<f64> = steady.iter().map(|i| low_rtt(i) as f64 / 1e3).collect();
         let base_ms = median(&lows).unwrap_or(0.0);
         let probabilities = probabilities(&signs);
@@ -170,10 +174,11 @@ impl PathProfile {
 
 impl Signs {
     /// After a step for the worse the copy has to find its rate again: an unsteady one until then is no sign
-    /// of others, unlike a queue that moves without its packets. They took what the path carried before.
-    fn after(self, before: Option<&PathProfile>, typical_bps: f64) -> Signs {
+    /// of others, unlike one of the `late` half, or a queue that moves without its packets. They took what
+    /// the path carried before.
+    fn after(self, before: Option<&PathProfile>, typical_bps: f64, late: &Signs) -> Signs {
         let room = before.map_or(0.0, |before| ratio_of(before.rates.carried(), typical_bps));
-        Signs { room, follows: None, unsteady: 0.0, ..self }
+        Signs { room, follows: None, unsteady: late.unsteady, ..self }
     }
 }
 
@@ -245,19 +250,27 @@ fn others(steady: &[&Interval]) -> Signs {
     }
 }
 
-/// The highest rate of any stretch with enough packets; of a shorter copy, its mean.
+/// The highest rate of any stretch with enough packets, or of an interval that has as many; of a shorter
+/// copy, its mean. What piled up just before, unseen, arrived in that time, too.
 fn best_of(whole: &[&Interval]) -> f64 {
-    let (mut best, mut took, mut bytes, mut packets) = (0.0f64, 0.0, 0.0, 0.0);
+    let (mut best, mut took_us, mut bytes, mut packets) = (0.0f64, 0.0, 0.0, 0.0);
+    let mut late_us = 0.0;
     for interval in whole {
         let sender = &interval.sender;
-        took += sender.time_us as f64;
-        bytes += sender.bytes_delivered() as f64;
-        packets +=
-            ratio_of(sender.bytes_delivered() as f64 * sender.packets_sent as f64, sender.bytes_sent as f64);
-        if packets >= PACKETS_MEASURED {
-            best = best.max(bytes * 8e6 / took);
-            (took, bytes, packets) = (0.0, 0.0, 0.0);
+        let (own_us, own) = (sender.time_us as f64, sender.bytes_delivered() as f64);
+        let arrived = ratio_of(own * sender.packets_sent as f64, sender.bytes_sent as f64);
+        if packets == 0.0 {
+            took_us = late_us;
         }
+        (took_us, bytes, packets) = (took_us + own_us, bytes + own, packets + arrived);
+        if arrived >= PACKETS_MEASURED {
+            best = best.max(ratio_of(own * 8e6, own_us + late_us));
+        }
+        if packets >= PACKETS_MEASURED {
+            best = best.max(ratio_of(bytes * 8e6, took_us));
+            (bytes, packets) = (0.0, 0.0);
+        }
+        late_us = interval.late_us();
     }
     if best > 0.0 { best } else { mean_rate(whole) }
 }
@@ -287,16 +300,33 @@ impl Interval {
         grown >= felt && (grown >= felt + self.held_us() || self.queued_there())
     }
 
+    /// How late what arrived in it may have been seen, microseconds: while either end waited for a CPU, or
+    /// because TCP's acks stand still behind a hole.
+    fn late_us(&self) -> f64 {
+        if self.sender.streams.open > 0 && self.sender.packets_lost > 0 {
+            return self.sender.time_us as f64;
+        }
+        let receiver = self.receiver.as_ref().map_or(0, |r| r.cpu.delay_us.min(r.time_us));
+        let sender = self.sender.cpu.delay_us.min(self.sender.time_us);
+        sender.saturating_add(receiver).min(self.sender.time_us) as f64
+    }
+
     /// How long the receiver may hold an ack back at this rate, microseconds.
     fn held_us(&self) -> u64 {
         let hold = u64::try_from(ACK_DELAY_MAX.as_micros()).unwrap_or(u64::MAX);
         self.sender.time_us.checked_div(self.sender.acks).map_or(0, |gap| gap.min(hold))
     }
 
-    /// How far the queue rose above its emptiest on the way there, in packets at the delivery rate.
+    /// How far the queue rose above its emptiest on the way there, in packets at the delivery rate. Of TCP
+    /// only round trips are known.
     fn rose_packets(&self) -> f64 {
-        let bytes = ratio_of(self.sender.bytes_sent as f64, self.sender.packets_sent as f64);
-        ratio_of(self.sender.forward_high_us as f64 / 8e6 * delivered(self), bytes)
+        let sender = &self.sender;
+        let bytes = ratio_of(sender.bytes_sent as f64, sender.packets_sent as f64);
+        let rose_us = match sender.streams.open {
+            0 => sender.forward_high_us,
+            _ => sender.rtt_high_us.max(sender.rtt_low_us).saturating_sub(sender.rtt_min_us),
+        };
+        ratio_of(rose_us as f64 / 8e6 * delivered(self), bytes)
     }
 
     /// Whether a queue stood on the way there, where the delay of that way alone is measured.

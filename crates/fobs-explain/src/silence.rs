@@ -3,6 +3,7 @@
 use super::figures::{around, share};
 use super::journal::Journal;
 use super::names::Stage;
+use super::trace::Trace;
 use fobs_model::sample::SenderSample;
 use fobs_model::units::Wait;
 
@@ -25,7 +26,15 @@ const BEFORE: usize = 10;
 const RECOVERY_MAX: u64 = 3;
 
 /// For each interval between the sender's samples: the stage to which a silence in it belongs.
-pub(super) fn outages(journal: &Journal) -> Vec<Option<Stage>> {
+pub(super) fn outages(trace: &Trace) -> Vec<Option<Stage>> {
+    let journal = &trace.journal;
+    // A program of another make that waits for an answer has nothing unacknowledged: the far end thinks.
+    let waits: &[Wait] = if trace.head.is_of_another() {
+        &[Wait::Pacer, Wait::Window, Wait::Streams]
+    } else {
+        &[Wait::Pacer, Wait::Window, Wait::Answers, Wait::Streams]
+    };
+    let is_silent = |step: &SenderSample| is_silent(step, waits);
     let samples = journal.sender();
     let steps: Vec<SenderSample> = samples.windows(2).map(|pair| pair[1].what.since(&pair[0].what)).collect();
     let mut found = vec![None; steps.len()];
@@ -69,10 +78,9 @@ fn arrived_within(journal: &Journal, from_us: u64, to_us: u64) -> u64 {
     first.zip(last).map_or(0, |(first, last)| last.what.packets.saturating_sub(first.what.packets))
 }
 
-/// Whether the sender waited for the path, and nothing came.
-fn is_silent(step: &SenderSample) -> bool {
-    let waits = [Wait::Pacer, Wait::Window, Wait::Answers, Wait::Streams];
-    let waited = waits.into_iter().fold(0u64, |sum, wait| sum.saturating_add(step.waits.us(wait)));
+/// Whether the sender waited for the path, by these waits, and nothing came.
+fn is_silent(step: &SenderSample, waits: &[Wait]) -> bool {
+    let waited = waits.iter().fold(0u64, |sum, &wait| sum.saturating_add(step.waits.us(wait)));
     step.bytes_delivered() == 0 && share(waited, step.time_us) >= WAITED
 }
 
@@ -103,7 +111,7 @@ mod tests {
             send(s, packets, lost);
             r.stood_us += if stood && silent.contains(&step) { STEP_US } else { 0 };
         });
-        outages(&trace.journal)
+        outages(&trace)
     }
 
     #[test]
@@ -112,6 +120,22 @@ mod tests {
         assert_eq!(found[10..20], vec![Some(Stage::Outage); 10]);
         assert!(found[..10].iter().chain(&found[20..]).all(Option::is_none), "{found:?}");
         assert_eq!(stages(10..20, true)[10..20], vec![Some(Stage::ReceiverPaused); 10]);
+    }
+
+    #[test]
+    fn another_program_that_waits_for_an_answer_is_no_outage() {
+        let of = |wait, transport: &str| {
+            let mut trace = trace_of("cubic", |step, s, _| {
+                s.waits.add_us(wait, STEP_US);
+                let packets = if (10..20).contains(&step) { 1 } else { 100 };
+                send(s, packets, packets % 100);
+            });
+            trace.head.transport = transport.to_owned();
+            outages(&trace)[12]
+        };
+        assert_eq!(of(Wait::Answers, "tcp"), None, "nothing of it is on the path");
+        assert_eq!(of(Wait::Window, "tcp"), Some(Stage::Outage));
+        assert_eq!(of(Wait::Answers, "udp"), Some(Stage::Outage));
     }
 
     #[test]

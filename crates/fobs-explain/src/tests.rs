@@ -75,6 +75,23 @@ fn spare_rate_is_at_most_what_the_path_carried() {
     assert!(why.predicted_bps.is_some_and(|bps| (bps - 50e6).abs() < 1.0), "{:?}", why.predicted_bps);
 }
 
+/// What is read in one go after a wait for a CPU came in the time of that wait, too.
+#[test]
+fn what_piled_up_unseen_is_no_rate_of_the_path() {
+    let trace = trace_of("auto", |step, s, _| {
+        s.waits.add_us(Wait::Source, STEP_US / 10);
+        s.cpu.run_us += STEP_US / 20;
+        let late = step % 2 == 0;
+        s.cpu.delay_us += if late { STEP_US * 85 / 100 } else { 0 };
+        let arrived = s.bytes_acked;
+        send(s, 5 * STEP_PACKETS, 0);
+        s.bytes_acked = if late { arrived } else { s.bytes_sent };
+    });
+    let (why, carries) = (explain(&trace), 50e6);
+    let spare = why.predicted_bps.unwrap_or(0.0).max(why.goodput_bps);
+    assert!(!why.sentence.contains("to spare") && spare > 0.9 * carries, "{}", why.sentence);
+}
+
 #[test]
 fn a_transfer_without_samples_has_no_limit() {
     for end in [

@@ -41,11 +41,15 @@ pub(super) fn measured(steady: &[&Interval]) -> Vec<Window> {
     let mut found = Vec::new();
     let mut open = Window { queued: true, ..Window::default() };
     let mut end_s = f64::NAN;
+    let mut lost = false;
     for interval in steady {
         let sender = &interval.sender;
+        // Behind a hole TCP's acks stand still, and come at once when it is filled: no rate.
+        let lost_before = std::mem::replace(&mut lost, sender.packets_lost > 0);
+        let lumpy = sender.streams.open > 0 && (lost || lost_before);
         let waited = sender.waits.us(Wait::Pacer).saturating_add(sender.waits.us(Wait::Window));
         let stood = share(sender.stood_us, sender.time_us) > STOOD;
-        if stood || share(waited, sender.time_us) < PATH_WAITED {
+        if stood || lumpy || share(waited, sender.time_us) < PATH_WAITED {
             open = Window { queued: true, ..Window::default() };
             end_s = f64::NAN;
             continue;

@@ -92,7 +92,7 @@ impl<'a> Facts<'a> {
     /// A whole transfer as one segment.
     #[cfg(test)]
     pub(crate) fn of(trace: &'a Trace) -> Facts<'a> {
-        let all = intervals(&trace.journal);
+        let all = intervals(trace);
         let whole = Segment { intervals: 0..all.len(), began: Began::Otherwise };
         Facts::of_segment(trace, &all, &whole, None)
     }
@@ -116,7 +116,9 @@ impl<'a> Facts<'a> {
         let path = PathProfile::of(if worse { shown } else { all }, &charge, segment.began, before.as_ref());
         // Whatever limited meanwhile, the path carried what was delivered.
         let path = PathProfile { delivered_bps: mean_rate(shown), ..path };
-        let path = if worse && path.kind.is_changed_by_a_step() { path.changed() } else { path };
+        // Less is carried since, or it is no change for the worse.
+        let fell = before.is_none_or(|before| before.rates.carried() > path.rates.carried());
+        let path = if worse && fell && path.kind.is_changed_by_a_step() { path.changed() } else { path };
         let samples = trace.journal.sender();
         let first = samples.get(segment.intervals.start);
         let last = samples.get(segment.intervals.end).or(samples.last());

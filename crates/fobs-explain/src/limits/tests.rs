@@ -20,7 +20,7 @@ fn waiting(wait: Wait, delayed: u64) -> Trace {
 fn every_wait_reaches_a_limit() {
     for &wait in Wait::ALL {
         let trace = waiting(wait, 0);
-        let budget = Budget::of(&intervals(&trace.journal));
+        let budget = Budget::of(&intervals(&trace));
         assert!((budget.total() - 3.0).abs() < 1e-6, "{wait:?} is lost: {} of 3 s", budget.total());
         let why = explain(&trace);
         assert!(why.limit.is_some() && why.share > 0.99, "{wait:?}: {why:?}");

@@ -295,14 +295,55 @@ fn a_path_that_carried_more_while_an_end_limited_has_become_worse() {
     assert_eq!(why.certainty, Certainty::Clear, "{}", why.sentence);
 }
 
+#[test]
+fn a_receiver_that_mostly_rests_does_not_limit() {
+    assert_named(&[(
+        "it waits for a CPU before each of few packets, and the path loses some",
+        trace_of("cubic", |step, s, r| {
+            s.waits.add_us(Wait::Window, WAIT_US);
+            send(s, STEP_PACKETS, [2, 0, 1, 3, 1, 1, 2, 0, 1, 2][step as usize % 10]);
+            r.cpu.run_us += STEP_US / 50;
+            r.cpu.delay_us += STEP_US * 45 / 100;
+            r.wait_us -= STEP_US * 45 / 100;
+        }),
+        Limit::RandomLoss,
+    )]);
+}
+
+/// rsync over a queue that overflows at first, and stands no longer than the kernel's smoothing hides.
+#[test]
+fn a_queue_that_overflows_under_tcp_is_no_policer() {
+    let overflowing = |queue_us: u64| {
+        let mut trace = trace_of("cubic", move |step, s, _| {
+            s.waits.add_us(Wait::Window, WAIT_US);
+            s.streams.open = 1;
+            let overflows = step % 10 == 2;
+            (s.rtt_us, s.rtt_low_us) = (20_000, if overflows { 20_000 + queue_us } else { 20_000 });
+            send(s, 3 * STEP_PACKETS, if overflows { STEP_PACKETS } else { 0 });
+        });
+        trace.head.transport = "tcp".to_owned();
+        trace
+    };
+    assert_named(&[
+        ("it was full where packets were lost", overflowing(30_000), Limit::NarrowPath),
+        ("there was none", overflowing(0), Limit::Policer),
+    ]);
+}
+
 /// A path that shuffles its packets: the least round trips vary, and a few packets are sent again for it.
 fn shuffled(queue_us: u64) -> Trace {
+    shuffled_at(queue_us, |_| STEP_PACKETS)
+}
+
+/// The same at the given packets per step.
+fn shuffled_at(queue_us: u64, packets: impl Fn(u64) -> u64) -> Trace {
     trace_of("auto", move |step, s, r| {
         s.waits.add_us(Wait::Pacer, WAIT_US);
-        send(s, STEP_PACKETS, 0);
-        s.packets_late += 2;
-        r.packets += STEP_PACKETS;
-        r.reordered += 40;
+        let packets = packets(step);
+        send(s, packets, 0);
+        s.packets_late += packets / 50;
+        r.packets += packets;
+        r.reordered += packets * 2 / 5;
         r.behind_max_us = 20_000;
         s.rtt_low_us = 21_000 + 1_000 * (step % 5) + queue_us;
     })
@@ -318,6 +359,10 @@ fn shuffled_packets_are_no_queue_and_are_named_with_their_cost() {
     let sentence = explain(&trace).sentence;
     assert!(sentence.contains("40%") && sentence.contains("20.0 ms behind"), "{sentence}");
     assert!(sentence.contains("were sent again for nothing"), "{sentence}");
+    // What it costs: a second of three in which a tenth more passed.
+    let faster = |step| if step < 10 { 11 * STEP_PACKETS } else { 10 * STEP_PACKETS };
+    let sentence = explain(&shuffled_at(0, faster)).sentence;
+    assert!(sentence.contains("the copy had 103 Mbit/s of the 110 Mbit/s"), "{sentence}");
 }
 
 #[test]
@@ -359,9 +404,14 @@ fn no_figure_is_refuted_by_the_copy_itself() {
 
 /// A path of 90 Mbit/s of which 30 are left after a second, behind a queue.
 fn less_is_left(queue_ms: impl Fn(u64) -> u64) -> Trace {
+    less_is_left_of(queue_ms, |_| 300)
+}
+
+/// The same with as many packets in each step as are left.
+fn less_is_left_of(queue_ms: impl Fn(u64) -> u64, left: impl Fn(u64) -> u64) -> Trace {
     trace_of("auto", move |step, s, _| {
         s.waits.add_us(Wait::Pacer, WAIT_US);
-        let (packets, queue_us) = if step < 10 { (900, 1_000) } else { (300, 1_000 * queue_ms(step)) };
+        let (packets, queue_us) = if step < 10 { (900, 1_000) } else { (left(step), 1_000 * queue_ms(step)) };
         send(s, packets, 0);
         (s.rtt_us, s.rtt_low_us, s.forward_low_us) = (20_000 + queue_us, 20_000 + queue_us, queue_us);
     })
@@ -377,4 +427,8 @@ fn others_that_come_during_a_copy_are_no_change_of_the_path() {
     assert_eq!(others.limit, Some(Limit::CompetingTraffic), "{others:#?}");
     assert!(others.sentence.contains("as one of about 3 equal flows"), "{}", others.sentence);
     assert!(others.sentence.contains("it left 30.0 Mbit/s"), "{}", others.sentence);
+    // Others whose queue hardly moves, and of which this copy has a part that varies until the end.
+    let part = |step: u64| [350, 240, 310, 260, 380][step as usize % 5];
+    let others = explain(&less_is_left_of(|step| if dips(step) { 2 } else { 30 }, part));
+    assert_eq!(others.limit, Some(Limit::CompetingTraffic), "{others:#?}");
 }

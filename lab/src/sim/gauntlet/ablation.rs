@@ -37,29 +37,26 @@ const fn rule(name: &'static str, idle: &'static [(&'static str, f64)]) -> Rule 
 
 /// The rules of `auto`, in the order of docs/controllers.md.
 const RULES: &[Rule] = &[
-    rule("ramp-faster", &[("ramp_gain", 1.1), ("ramp_rounds", 1.0)]),
+    rule("ramp-faster", &[("ramp_rounds", 20.0)]),
     rule("noise", &[("noise_deviations", 0.0)]),
-    rule("target-by-window", &[("scale_min", 1.0), ("queue_scale_max", 1.0)]),
-    rule("target-long-path", &[("long_scale", 0.0)]),
+    rule("target-by-window", &[("queue_window", 1.0), ("long_path", 10_000.0)]),
+    rule("target-long-path", &[("long_path", 10_000.0)]),
     rule("target-packets", &[("queue_packets", 1.0)]),
-    rule("floor", &[("floor_share", 0.0)]),
+    // The floor, and the bounds of the target.
+    rule("floor", &[("scale_min", 0.01)]),
     rule("creep", &[("creep_max", 0.0)]),
     rule("trim", &[("trim_max", 0.0)]),
-    rule("window", &[("window_gain", 10.0), ("window_gain_bursts", 10.0)]),
     rule("drain-cycle", &[("drain_cycle_min", 60_000.0)]),
-    rule("joiner", &[("joined_share", 0.1)]),
+    // What was yielded, and another flow that joined.
     rule("resume", &[("resume_share", 0.0)]),
-    // What persistent losses, self-induced queues and longer paths are believed by.
+    // What persistent losses, self-induced queues, bursts and longer paths are believed by.
     rule("in-a-row", &[("in_a_row", 1000.0)]),
     rule("loss-compensated", &[("loss_share_max", 0.0)]),
     rule("chance", &[("sigmas", 0.0), ("few_packets", 1.0)]),
     rule("collapse", &[("collapse_share", 1.0)]),
-    rule("bursts", &[("passed_count", 100.0), ("burst_span", 0.0)]),
-    rule("bursts-window", &[("window_gain_bursts", 2.0)]),
+    rule("bursts", &[("steep_min", 1.0)]),
     rule("crowd", &[("crowd_rounds", 1000.0)]),
-    rule("crowd-patience", &[("margin", 0.1), ("patience_rounds", 0.0)]),
-    rule("compete-test", &[("test_every", 600_000.0)]),
-    rule("longer", &[("longer_still", 0.0)]),
+    rule("patience", &[("patience_rounds", 0.0)]),
 ];
 
 /// These numbers without some rules.

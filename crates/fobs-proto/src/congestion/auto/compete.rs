@@ -17,7 +17,7 @@ impl Auto {
             Priority::Scavenger | Priority::Fair => {
                 // With one other half is fair, and it grows meanwhile.
                 let p = &model.params;
-                model.newest.max(held.scaled((1.0 - p.withheld_max) * p.resume_share))
+                model.newest.max(held.scaled(1.0 - p.withheld_max))
             }
         };
         let competition = Competition::new(ack, rate, priority, &model.params);

@@ -117,7 +117,7 @@ impl Competition {
             }
             let went_away = std::mem::replace(&mut self.went_away, goes_away);
             self.test = None;
-            self.test_at = ack.now + p.test_every.max(p.test_rounds * ack.latest_rtt);
+            self.test_at = ack.now + p.drain_cycle_min.max(p.patience_rounds * ack.latest_rtt);
             if goes_away && went_away {
                 return Course::QueueOurs;
             }

@@ -111,7 +111,7 @@ impl Auto {
     /// on a slow share a few packets are a long delay.
     fn longest_own_queue(&self) -> Duration {
         let (model, p) = (&self.model, &self.model.params);
-        model.short_queue().max(model.scaled_target().mul_f64(p.crowd_target))
+        model.short_queue().max(model.scaled_target().div_f64(p.crowd_margin))
     }
 
     fn end_cruise_phase(&mut self, ack: &AckSample, index: u32) {

@@ -96,7 +96,7 @@ impl Memory {
 
     /// The rate to go on with where the jump arrived as it was sent, although the train had found less.
     pub(crate) fn arrived(&self, p: &Params) -> Rate {
-        self.rate().scaled(p.recalled_share)
+        self.rate().scaled(p.resume_share)
     }
 
     fn rate(&self) -> Rate {

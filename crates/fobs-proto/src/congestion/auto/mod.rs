@@ -161,8 +161,8 @@ impl Auto {
         self.model.pacing = self.model.capacity.scaled(gain / arrives).max(rate_min).min(top);
         let p = &self.model.params;
         let gain = match self.bursts {
-            Bursts::Absent => p.window_gain,
-            Bursts::Standing | Bursts::Expected => p.window_gain_bursts,
+            Bursts::Absent => p.ramp_gain,
+            Bursts::Standing | Bursts::Expected => p.probe_gain(),
         };
         let path = self.model.unqueued_rtt() + self.model.noise_bound();
         let path = self.model.pacing.bytes_in(path) as f64 * gain;
@@ -249,7 +249,7 @@ impl Auto {
         let model = &mut self.model;
         let round = model.latest_rtt.max(model.params.measure_min);
         model.losses.collapse(ack.now, round, &model.params)
-            && model.newest < model.pacing.scaled(model.params.collapse_delivered)
+            && model.newest < model.pacing.scaled(1.0 - model.params.collapse_share)
     }
 
     /// Moves the phase on.

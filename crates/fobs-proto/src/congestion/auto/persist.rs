@@ -24,7 +24,7 @@ pub(crate) struct Persist {
 impl Persist {
     /// Begins with a rate that is taken for granted for as long as a delivery counts.
     pub(crate) fn new(now: Timestamp, rate: Rate, p: &Params) -> Persist {
-        let (gains, window_gain) = (p.persist_cycle(), p.persist_window);
+        let (gains, window_gain) = (p.persist_cycle(), p.margin);
         Persist { rounds: [rate; ROUNDS], gains, window_gain, phase: 2, since: now }
     }
 

@@ -68,10 +68,7 @@ impl Auto {
         let acked = self.model.losses.acked() as u64;
         let (slope, passed) = self.memory.of_train(acked, ack.rate, p);
         let complete = waited || passed || acked >= p.train_packets || ack.bytes_in_flight == 0;
-        let sample = slope.filter(|s| {
-            let slow = s.packets >= p.few_packets && s.span >= p.train_slow_span;
-            complete || slow || s.packets >= p.train_packets_min
-        });
+        let sample = slope.filter(|s| complete || s.packets >= p.train_packets_min);
         // Where a short queue dropped some of the train, the slope over all that has arrived since spans the
         // gap as well, or the round trip until it was sent again: what arrived together counts.
         if (complete || sample.is_some())

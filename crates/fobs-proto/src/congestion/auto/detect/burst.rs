@@ -6,8 +6,8 @@
 //! bursts come the window leaves less of that.
 //!
 //! An `auto` flow that joins makes the same slope for a round trip. What differs is how often a steep queue
-//! comes and goes: joins leave one or two a second apart. In the first second nothing can have come and
-//! gone so often; there one steep queue is enough while it stands.
+//! comes and goes: joins leave one or two a second apart. Just after the ramp nothing can have come and gone
+//! so often; there one steep queue is enough while it stands.
 
 use super::super::super::AckSample;
 use super::super::findings::Bursts;
@@ -50,7 +50,7 @@ impl Trend {
         let ((began, from), (ended, to)) = (self.points[0], self.points[POINTS - 1]);
         let each = self.points.windows(2).all(|pair| pair[1].1 > pair[0].1);
         let slope = to.saturating_sub(from).as_secs_f64() / (ended - began).as_secs_f64();
-        self.count == POINTS && each && (p.steep_min..p.steep_max).contains(&slope)
+        self.count == POINTS && each && slope >= p.steep_min
     }
 
     fn newest(&self) -> Duration {
@@ -81,8 +81,8 @@ pub(crate) struct BurstDetector {
 
 impl BurstDetector {
     pub(crate) fn finding(&self, p: &Params) -> Bursts {
-        let early = |rose: Timestamp| self.began.is_some_and(|began| rose - began <= p.burst_span);
-        if self.passed.len() >= p.passed_count {
+        let early = |rose: Timestamp| self.began.is_some_and(|began| rose - began <= p.drain_cycle_min);
+        if self.passed.len() > p.in_a_row as usize {
             Bursts::Expected
         } else if self.rose.is_some_and(early) {
             Bursts::Standing
@@ -105,9 +105,9 @@ impl BurstDetector {
         self.trend.on_ack(
             ack.now,
             ack.latest_rtt,
-            (min_rtt / p.passed_share / 2).max(p.queue_min).max(packets).max(noise),
+            (min_rtt / p.queue_share / 2).max(p.queue_min).max(packets).max(noise),
         );
-        let gone = min_rtt + noise + (min_rtt / p.passed_share).max(p.queue_min);
+        let gone = min_rtt + noise + (min_rtt / p.queue_share).max(p.queue_min);
         if self.trend.rises_steeply(p) && self.trend.newest() >= gone {
             self.rose.get_or_insert(ack.now);
         }
@@ -116,11 +116,11 @@ impl BurstDetector {
                 self.rose = None;
                 self.passed.push_back(ack.now);
             }
-            Some(rose) if ack.now - rose > p.burst_span => self.rose = None,
+            Some(rose) if ack.now - rose > p.drain_cycle_min => self.rose = None,
             _ => {}
         }
         let old = |at: &Timestamp| ack.now - *at > p.drain_cycle_min;
-        if self.passed.len() > p.passed_count || self.passed.front().is_some_and(old) {
+        if self.passed.len() > p.in_a_row as usize + 1 || self.passed.front().is_some_and(old) {
             self.passed.pop_front();
         }
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn one_steep_queue_of_the_first_second_counts_while_it_stands() {
+    fn one_steep_queue_just_after_the_ramp_counts_while_it_stands() {
         let mut seen = Seen::new();
         seen.acks(100, 0.0);
         assert_eq!(seen.finding(), Bursts::Absent, "no queue");
@@ -188,9 +188,9 @@ mod tests {
         assert_eq!(seen.finding(), Bursts::Standing);
         seen.acks(40, -1.0);
         assert_eq!(seen.finding(), Bursts::Absent, "it has gone");
-        seen.acks(1000, 0.0);
+        seen.acks(2000, 0.0);
         seen.acks(40, 0.5);
-        assert_eq!(seen.finding(), Bursts::Absent, "it came after the first second");
+        assert_eq!(seen.finding(), Bursts::Absent, "it came later");
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         let mut seen = Seen::new();
         for _ in 0..4 {
             seen.acks(20, 0.5);
-            seen.acks(1100, 0.0);
+            seen.acks(2100, 0.0);
             seen.acks(40, -1.0);
         }
         assert!(seen.finding() != Bursts::Expected);

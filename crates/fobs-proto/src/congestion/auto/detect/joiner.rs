@@ -34,7 +34,7 @@ impl JoinDetector {
             return None;
         }
         let joined =
-            phase >= p.crowd_rounds && share < self.expects * p.joined_share && bursts != Bursts::Expected;
+            phase >= p.crowd_rounds && share < self.expects * p.resume_share && bursts != Bursts::Expected;
         joined.then_some(Joined)
     }
 

@@ -57,7 +57,7 @@ impl Model {
         // What was lost in a burst that has passed says nothing of what there is now.
         let burst_loss = self.shortfall == Shortfall::Yielded && bursts == Bursts::Expected;
         if busy {
-            self.capacity = self.newest.max(self.best.rate().scaled(self.params.floor_share));
+            self.capacity = self.newest.max(self.best.rate().scaled(self.params.floor_share()));
             self.shortfall = Shortfall::Yielded;
         } else if overload != Overload::None && !burst_loss {
             self.capacity = self.newest;

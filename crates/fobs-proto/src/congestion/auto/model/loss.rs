@@ -122,14 +122,14 @@ impl Losses {
 
     /// Whether these losses exceed what chance explains.
     pub(crate) fn exceeds(&self, count: Count, p: &Params) -> bool {
-        let expected = p.chance_share * self.share(p) * count.all();
+        let expected = p.margin * self.share(p) * count.all();
         count.lost > expected + p.sigmas * expected.sqrt() + p.few_packets as f64
     }
 
     /// Whether `lost` of `all` packets exceed what the path's own loss rate explains. A path that
     /// is not known to lose any explains none.
     pub(crate) fn beyond(&self, lost: f64, all: f64, p: &Params) -> bool {
-        let expected = p.chance_share * self.share(p) * all;
+        let expected = p.margin * self.share(p) * all;
         lost > expected + p.sigmas * expected.sqrt()
     }
 

@@ -221,14 +221,13 @@ impl Model {
     pub(crate) fn queue_target(&self) -> Duration {
         let p = &self.params;
         let packets = u64::from(p.queue_packets) * self.packet_len;
-        let longest = self.part().time_for(packets).max(p.queue_packets_max);
-        self.scaled_target().max(self.pacing.time_for(packets).min(longest))
+        self.scaled_target().max(self.part().time_for(packets))
     }
 
     /// The flow's part of the path that targets are made for. Not the least rate: at that any queue of
     /// others would be a short one.
     fn part(&self) -> Rate {
-        self.pacing.max(self.proven.scaled(self.params.floor_share))
+        self.pacing.max(self.proven.scaled(self.params.floor_share()))
     }
 
     /// The target by the window alone (Swift section 3.2): flows with smaller windows aim at longer queues,
@@ -237,10 +236,8 @@ impl Model {
         let p = &self.params;
         let window = (self.part().bytes_in(self.min_rtt) as f64 / self.packet_len as f64).max(1.0);
         let length = (self.min_rtt.as_secs_f64() / p.long_path.as_secs_f64()).min(1.0);
-        let long = length
-            * p.long_scale
-            * (math::powf(window, -p.long_root) - math::powf(p.long_window, -p.long_root));
-        let scale = (p.queue_window / window).sqrt().max(long).clamp(p.scale_min, p.queue_scale_max);
+        let long = length * (math::powf(p.long_window / window, p.long_root) - 1.0);
+        let scale = (p.queue_window / window).sqrt().max(long).clamp(p.scale_min, 1.0 / p.scale_min);
         let scaled = (self.min_rtt / p.queue_share).mul_f64(scale);
         // Joined as a root of squares: where the least queue alone is the target, shares do not converge.
         Duration::from_secs_f64(math::hypot(scaled.as_secs_f64(), p.queue_min.as_secs_f64()))

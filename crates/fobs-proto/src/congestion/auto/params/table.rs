@@ -67,8 +67,9 @@ macro_rules! params {
 params! {
     // Phases.
 
-    /// Error of a measured rate: stamps make a train or a window look this much faster or slower. Lower:
-    /// noise ends ramps; higher: ramps go on into the queue.
+    /// Error of a measured rate: stamps make a train or a window look this much faster or slower; and how
+    /// far a delay may move and still be the path's. Lower: noise ends ramps; higher: ramps go on into the
+    /// queue.
     noise: f64 = 0.05, "share", 0.0..=0.5;
     /// Deviations of the delay within which it is noise and no queue. Lower: noise reads as a queue;
     /// higher: queues grow longer.
@@ -83,11 +84,13 @@ params! {
     /// Packets from which on a slope, a trend or a loss says something. Fewer: chance decides; more: slow
     /// paths are known late.
     few_packets: u64 = 4, "packets", 1..=1000;
-    /// Phases or resumptions in a row that say the same before it is believed: that losses persist, that a
-    /// queue is self-induced, that the path is longer. 1: chance decides, and bursts leave 70% instead of
-    /// 73; never: eight flows at 200 ms repeat 15% of their packets instead of 6.
+    /// Phases, resumptions or queues in a row that say the same before it is believed: that losses persist,
+    /// that a queue is self-induced, that the path is longer; one more queue that passes
+    /// makes bursts, as flows that join every 2 s make two. 1: chance decides.
     in_a_row: u32 = 2, "phases", 1..=1000;
-    /// Length of a wait or a test over what it takes by calculation, as a cycle or emptying a queue does.
+    /// What is allowed over a calculation: of the length of a wait or a test, as a cycle or emptying a queue
+    /// takes; of the loss that is expected, which is a measurement itself; of the window of `persist`, in
+    /// bandwidth-delay products. Lower: chance reads as congestion.
     margin: f64 = 1.2, "ratio", 0.1..=10.0;
     /// The most of its rate that a flow withholds to see what follows: in a drain, in the test of a
     /// competition, of a remembered rate (careful resume allows half, RFC 9959). Larger: more idle link.
@@ -108,9 +111,6 @@ params! {
     train_packets: u64 = crate::recovery::FIRST_TRAIN_PACKETS, "packets", 8..=1024;
     /// Packets of the train after whose arrival the estimate is used.
     train_packets_min: u64 = 48, "packets", 2..=1024;
-    /// Span that no stall of a busy host explains (15 ms seen in the laboratory). Shorter: stalls pass for
-    /// slow paths.
-    train_slow_span: Duration = ms(30), "ms", 1..=1000;
     /// Error of the span between two stamps: two wake-ups of 0.1 ms. Larger: starts below the path's rate
     /// where a train lost most of its packets.
     train_stamps: Duration = Duration::from_micros(200), "ms", 0..=100;
@@ -120,9 +120,6 @@ params! {
 
     // A remembered path.
 
-    /// Share of the remembered rate to go on with where half of it arrived as it was sent: others may use
-    /// the path now.
-    recalled_share: f64 = 0.75, "share", 0.0..=1.0;
     /// Largest ratio of the train's estimate and the remembered rate at which memory is preferred: hosts
     /// that send and receive at once distort trains both ways (three traced trains: below 0.8 and 1.35
     /// times the link's rate, docs/experiments/history.md).
@@ -130,8 +127,11 @@ params! {
 
     // Ramp.
 
-    /// Gain of a round of the ramp, once `ramp_rounds` found all delivered; and the largest ratio of the
-    /// believed capacity to the delivery rate that ended it. Higher: larger queues at the end of the ramp.
+    /// Gain of a round of the ramp, once `ramp_rounds` found all delivered; the largest ratio of the believed
+    /// capacity to the delivery rate that ended it; and the window in bandwidth-delay products, which carries
+    /// such a round and has room for acks that come late and together. Higher: larger queues at the end of
+    /// the ramp. Less starves beside CUBIC on long paths: 1.5 leaves 0.1% of the link at 1 Gbit/s and 65 ms,
+    /// 2 leaves 29% (docs/experiments/cross-traffic.md).
     ramp_gain: f64 = 2.0, "ratio", 1.0..=20.0;
     /// Rounds before that: of half that growth, a quarter and so on, the least first, because a stall may
     /// have made the train look many times slower than the path. The first adds twice the error of a rate
@@ -140,7 +140,7 @@ params! {
 
     // The target of the standing queue.
 
-    /// Round-trip time divided by the target queue at `queue_window`.
+    /// Round-trip time divided by the target queue at `queue_window`, and by the queue that has passed.
     queue_share: u32 = 20, "1/RTT", 1..=1000;
     /// Least target, least length of a queue that has passed, and least distance of two points of a delay's
     /// trend: above the 0.3 ms of noise of two hosts. Each of the two ends may add as much. Lower: noise
@@ -150,33 +150,24 @@ params! {
     /// 3.2), so shares converge.
     queue_window: f64 = 500.0, "packets", 1.0..=100_000.0;
     /// Least factor by which a flow's part of the path changes what it does: its target, which is then that
-    /// of 1 Gbit/s and 200 ms, and its part of what a drain takes from a queue. Higher: large flows queue
-    /// more.
+    /// of 1 Gbit/s and 200 ms, and its part of what a drain takes from a queue. The largest factor of the
+    /// target is its reciprocal, which the root of its square reaches: with less of the path than that no
+    /// target is made for, and capacity never falls below it behind a queue. Higher: large flows queue more.
     scale_min: f64 = 0.25, "ratio", 0.01..=1.0;
-    /// Largest factor of the target: a quarter of the path.
-    queue_scale_max: f64 = 5.0, "ratio", 1.0..=100.0;
     /// Round trip from which the fifth-root term counts in full. Measured, eight flows at 1 Gbit/s and 200
     /// ms: Jain index 0.95, 0.86 without.
     long_path: Duration = ms(200), "ms", 1..=10_000;
     /// Exponent of that term. Higher: more of the link for small windows, up to 35% instead of 15 beside
     /// CUBIC (100 Mbit/s, four BDP).
     long_root: f64 = 0.2, "exponent", 0.01..=1.0;
-    /// Factor of that term.
-    long_scale: f64 = 12.0, "ratio", 0.0..=100.0;
     /// Window at which that term is zero.
-    long_window: f64 = 20_000.0, "packets", 1.0..=10_000_000.0;
-    /// Longest target that `queue_packets` makes at a trickle. Longer: CUBIC's queue looks like our own at
-    /// 0.1 Mbit/s.
-    queue_packets_max: Duration = ms(100), "ms", 1..=10_000;
+    long_window: f64 = 50_000.0, "packets", 1.0..=10_000_000.0;
     /// Factor between the levels of a queue: above its target times this it is long, which ends a round of
     /// the ramp; above the target over this the bottleneck never idles, and below that over this again
     /// there is room. A base delay that fell by more than a short queue over this held others', and a drain
     /// for it is this many times as deep (eight flows at 100 Mbit/s and 200 ms: Jain index 0.88 with 1,
     /// 0.95 with 2).
     queue_step: u32 = 2, "ratio", 1..=100;
-    /// Least share of what the path gave before that targets are made for, and that capacity never falls
-    /// below behind a queue. Lower: a flow pushed down to a trickle cannot come back.
-    floor_share: f64 = 0.06, "share", 0.0..=0.5;
 
     // Cruise.
 
@@ -187,28 +178,24 @@ params! {
     creep_max: f64 = 0.03, "share", 0.0..=0.5;
     /// Largest reduction below the delivery rate while cruising.
     trim_max: f64 = 0.25, "share", 0.0..=0.9;
-    /// Window in bandwidth-delay products: room for acks that come late and together. Less starves beside
-    /// CUBIC on long paths: 1.5 leaves 0.1% of the link at 1 Gbit/s and 65 ms, 2 leaves 29%
-    /// (docs/experiments/cross-traffic.md).
-    window_gain: f64 = 2.0, "BDP", 1.0..=10.0;
-    /// Window while bursts of cross traffic may come: they cost what is in flight in excess of the BDP.
-    window_gain_bursts: f64 = 1.1, "BDP", 1.0..=10.0;
 
     // Drain.
 
-    /// Least time from drain to drain, and for which the best delivery is remembered. 2 s of RTT minimum
-    /// suffice up to 450 ms; costs 0.4% of the link at 200 ms.
+    /// Least time from drain to drain, from test to test whether a queue is self-induced, and for which the
+    /// best delivery and bursts are remembered. 2 s of RTT minimum suffice up to 450 ms; costs 0.4% of the
+    /// link at 200 ms. A queue that stands for longer is no burst's; and for as long after the ramp one steep
+    /// queue is enough.
     drain_cycle_min: Duration = ms(2000), "ms", 100..=60_000;
     /// Phases from drain to drain, if that is longer. Flows that share the path drain in step because all
     /// count alike.
     drain_cycle_phases: u32 = 6, "phases", 1..=100;
-    /// Delivery behind a standing queue below this share of what it was: another flow has joined.
-    joined_share: f64 = 0.85, "share", 0.1..=1.0;
 
     // Resumption of what was yielded.
 
-    /// Share of the best recent delivery to resume at. With bursts that take the link half of the time 77%
-    /// of the rest is used, 32% without.
+    /// Share of the best recent delivery to resume at, and of a remembered rate of which half arrived as it
+    /// was sent, since others may use the path now. Delivery behind a standing queue below this share of what
+    /// it was: another flow has joined. With bursts that take the link half of the time 77% of the rest is
+    /// used, 32% without.
     resume_share: f64 = 0.9, "share", 0.0..=1.0;
     /// Time for which the base delay and the capacity to compete with are remembered, at least: longer than
     /// CUBIC's 15 s from loss to loss, in which its queue only grows.
@@ -216,65 +203,36 @@ params! {
 
     // Loss.
 
-    /// Factor on the expected loss, which is a measurement itself. Lower: chance reads as congestion.
-    chance_share: f64 = 1.25, "ratio", 1.0..=10.0;
     /// Most loss that counts as the path's own: paths with 5% exist. Higher: congestion loss is
     /// compensated.
     loss_share_max: f64 = 0.10, "share", 0.0..=0.5;
-    /// Share of a round trip's packets lost that needs no statistics: no usable path loses a third at
-    /// random.
+    /// Share of a round trip's packets lost that needs no statistics: no usable path loses a third at random.
+    /// That no more is delivered than the rest confirms that the path has changed.
     collapse_share: f64 = 1.0 / 3.0, "share", 0.01..=1.0;
-    /// Delivery below this share of the sending rate that confirms a collapse: the path has changed.
-    collapse_delivered: f64 = 0.7, "share", 0.0..=1.0;
 
     // Bursts of cross traffic.
 
     /// Least delay gained per time of a burst: `s / (1 + s)` where the queue grows by `s`; 0.5 for a burst
     /// at the link's rate. Lower: CUBIC's growth reads as a burst.
     steep_min: f64 = 0.35, "s/s", 0.01..=1.0;
-    /// Slope from which on the link itself has become slow.
-    steep_max: f64 = 0.75, "s/s", 0.01..=10.0;
-    /// A queue shorter than the round trip divided by this has passed.
-    passed_share: u32 = 16, "1/RTT", 1..=1000;
-    /// Steep queues that passed within a drain cycle's least time and are bursts. Flows that join every 2 s
-    /// make two (8 flows, 6 seeds).
-    passed_count: usize = 3, "queues", 1..=100;
-    /// A queue that stands for longer does not pass; and for as long after the ramp one steep queue is
-    /// enough: 128 MB at 1 Gbit/s waste 7.7% instead of 11.2 (docs/experiments/cross-traffic.md).
-    burst_span: Duration = ms(1000), "ms", 0..=600_000;
 
     // Crowd: a queue that others hold.
 
-    /// Share of the target from which a queue may be others'. Beside CUBIC that came first: 0.75 leaves 5
-    /// to 7% of the link, 0.65 36 to 42%; from 0.55 down eight `auto` flows take each other for CUBIC.
-    crowd_target: f64 = 0.65, "share", 0.1..=10.0;
     /// Round trips for which it must stay so, and until a competition tests whose it is; phases since the
     /// last drain from which on a loss of share is another flow's. Fewer: one drain is not enough for a
     /// newcomer.
     crowd_rounds: u32 = 4, "RTT", 1..=1000;
-    /// What others' queue must exceed a self-induced one by: the multiple of its peak that was yielded, of
-    /// which one empties that, and of a short queue that counts as gone, which flows that fill queues never
-    /// let come.
+    /// What others' queue must exceed a self-induced one by: the target that a flow would leave, over this;
+    /// the multiple of its peak that was yielded, of which one empties that; and of a short queue that counts
+    /// as gone, which flows that fill queues never let come.
     crowd_margin: f64 = 1.5, "ratio", 0.1..=100.0;
-    /// Least round trips of that: the queue of one flow that joins is gone by then. Eight at 200 ms: Jain
-    /// index 0.90 instead of 0.87.
+    /// Least round trips of that, and from test to test whether a queue is self-induced: the queue of one
+    /// flow that joins is gone by then. Eight at 200 ms: Jain index 0.90 instead of 0.87.
     patience_rounds: u32 = 20, "RTT", 0..=1000;
 
-    // Competition.
-
-    /// Time from test to test whether the queue is self-induced: a test costs one round trip at half the
-    /// rate, 2% at 26 ms.
-    test_every: Duration = ms(3000), "ms", 1..=600_000;
-    /// Least round trips of that.
-    test_rounds: u32 = 30, "RTT", 1..=10_000;
     /// Share of the queue left after a test below which it was self-induced; 0.4 is left with half of the
     /// link in our hands.
     test_left: f64 = 0.3, "share", 0.0..=1.0;
-    /// How far the delay may move over phases that yield to it, and still be the path's: stamps and bursts
-    /// move it by less, CUBIC's queue by more but for its plateau.
-    longer_still: f64 = 0.01, "share", 0.0..=1.0;
-    /// Window of `persist` in bandwidth-delay products.
-    persist_window: f64 = 1.25, "BDP", 1.0..=10.0;
 }
 
 impl Params {
@@ -288,8 +246,14 @@ impl Params {
     }
 
     /// Gain of a probe that may find nothing: it exceeds the error of the rate, and that of what it finds.
-    fn probe_gain(&self) -> f64 {
+    pub(crate) fn probe_gain(&self) -> f64 {
         1.0 + 2.0 * self.noise
+    }
+
+    /// Least share of what the path gave before that targets are made for, and that capacity never falls
+    /// below behind a queue: there a target's factor is the largest. Pushed below it a flow cannot come back.
+    pub(crate) fn floor_share(&self) -> f64 {
+        self.scale_min * self.scale_min
     }
 
     /// Gains of a cycle of `persist`.

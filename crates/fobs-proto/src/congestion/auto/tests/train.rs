@@ -170,7 +170,7 @@ fn a_train_below_the_jump_is_believed_until_the_jump_arrives() {
     // A host had stalled: the jump arrives as it was sent.
     let (mut auto, mut acks) = slow_train();
     auto.on_ack(&acks.next(STEP * 10, rate(500)));
-    near(mbit(&auto), 750.0);
+    near(mbit(&auto), 900.0);
     assert!(super::made(0));
     // The path is slower now: the jump waits in a queue.
     let (mut auto, mut acks) = slow_train();
