@@ -49,10 +49,10 @@ impl Identity {
     }
 }
 
-/// A mark of a source's inode and of the time of its last change, seconds and nanoseconds. The inode is added,
-/// not hashed: files that changed within one tick of the kernel's clock, as those of a tree that was just
-/// unpacked, have marks as near as their inodes, and a listing compresses them. 32 bits, because it carries one
-/// for each file.
+/// A mark of a source's inode and of the time of its last change, seconds and nanoseconds. The inode is
+/// added, not hashed: files that changed within one tick of the kernel's clock, as those of a tree that was
+/// just unpacked, have marks as near as their inodes, and a listing compresses them. 32 bits, because it
+/// carries one for each file.
 fn mark(inode: u64, (seconds, nanoseconds): (i64, u64)) -> u32 {
     let mut hasher = Hasher::new_from_context_key(&MARK);
     hasher.update(&seconds.to_le_bytes()).update(&nanoseconds.to_le_bytes());

@@ -16,8 +16,8 @@ const CUT: f64 = 0.9;
 /// Growth per period without a refusal: back at the host's rate after five, so that one period in six offers
 /// too much, by 2%.
 const GROWTH: f64 = 1.02;
-/// Growth per period after the host took next to nothing, as one whose device went down or whose tunnel has lost
-/// its other end: that shows no rate. From the lowest limit to 1 Gbit/s in 1.4 s.
+/// Growth per period after the host took next to nothing, as one whose device went down or whose tunnel has
+/// lost its other end: that shows no rate. From the lowest limit to 1 Gbit/s in 1.4 s.
 const GROWTH_AFTER_STALL: f64 = 2.0;
 /// The limit is lifted from this multiple of the controller's rate on.
 const GONE_FROM: f64 = 2.0;
