@@ -45,7 +45,6 @@ const RULES: &[Rule] = &[
     // The floor, and the bounds of the target.
     rule("floor", &[("scale_min", 0.01)]),
     rule("creep", &[("creep_max", 0.0)]),
-    rule("trim", &[("trim_max", 0.0)]),
     rule("drain-cycle", &[("drain_cycle_min", 60_000.0)]),
     // What was yielded, and another flow that joined.
     rule("resume", &[("resume_share", 0.0)]),
@@ -57,6 +56,7 @@ const RULES: &[Rule] = &[
     rule("bursts", &[("steep_min", 1.0)]),
     rule("crowd", &[("crowd_rounds", 1000.0)]),
     rule("patience", &[("patience_rounds", 0.0)]),
+    rule("longer", &[("longer_still", 0.0)]),
 ];
 
 /// These numbers without some rules.

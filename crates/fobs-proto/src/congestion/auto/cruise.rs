@@ -174,6 +174,6 @@ impl Auto {
         let path = model.latest_rtt.max(model.span).max(p.measure_min).as_secs_f64();
         let short_of = model.queue_target().as_secs_f64() - model.standing().as_secs_f64();
         let creep = if self.cycle.creeps() { p.creep_max } else { 0.0 };
-        1.0 + (p.queue_gain * short_of / path).clamp(-p.trim_max, creep)
+        1.0 + (p.queue_gain * short_of / path).clamp(-p.withheld_max, creep)
     }
 }

@@ -39,7 +39,7 @@ impl LongerDetector {
             return None;
         };
         let goes_on = self.spell.filter(|spell| {
-            spell.queue.abs_diff(queue) <= queue.mul_f64(p.noise)
+            spell.queue.abs_diff(queue) <= queue.mul_f64(p.longer_still)
                 && arrived <= spell.pacing.scaled(1.0 + p.noise)
         });
         let spell = match goes_on {
@@ -72,7 +72,7 @@ mod tests {
     fn a_delay_that_stays_as_it_is_is_the_paths() {
         assert_eq!(phases(|_| 80 * MS, 50), Some(2));
         assert_eq!(phases(|_| 80 * MS, 70), None, "a queue empties");
-        assert_eq!(phases(|n| (4000 * MS).saturating_sub(n * 210 * MS), 50), None, "self-induced");
+        assert_eq!(phases(|n| (400 * MS).saturating_sub(n * 10 * MS), 50), None, "self-induced");
         assert_eq!(phases(|n| 80 * MS + n * 10 * MS, 50), None, "others fill it");
     }
 }
