@@ -75,7 +75,7 @@ impl LimitShare {
         Some(if is_ahead { open + HEAD_START } else { open }).filter(|at| *at > now)
     }
 
-    /// Nobody waits for what this sender has sent so far, which its path did not take.
+    /// No lane waits for what this sender has sent so far, which its path did not take.
     pub fn restart(&self, now: Timestamp) {
         let mut budget = self.shared.lock();
         budget.pacer.restart(now);
