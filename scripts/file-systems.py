@@ -4,11 +4,11 @@
 Usage: scripts/file-systems.py FOBS [--at DIRECTORY] [--only NAME ...] [--mb N] (root)
 
 In a mount namespace of its own it makes ext4 (also with its data in the journal) and xfs, both also on sectors of 4096 bytes, btrfs,
-tmpfs, overlayfs and FUSE (bindfs) below --at, as far as their programs are installed, and plays there, against a daemon on the
-loopback interface: copies there and back of a large file and one of an odd size, plain, with --fsync and with --cache; a sparse one;
-one that is killed and goes on; one that finds no room; one whose file system is mounted read-only, and one whose file system breaks
-while it is written. Every byte is compared, every program has a deadline, and a failure has to name the file and the reason. The way
-that large files took is printed. It ends with 1 if anything was wrong, and with 77 where nothing could be mounted.
+tmpfs, overlayfs and FUSE (bindfs, mergerfs, gocryptfs) below --at, as far as their programs are installed, and plays there, against a
+daemon on the loopback interface: copies there and back of a large file and one of an odd size, plain, with --fsync and with --cache; a
+sparse one; one that is killed and goes on; one that finds no room; one whose file system is mounted read-only, and one whose file
+system breaks while it is written. Every byte is compared, every program has a deadline, and a failure has to name the file and the
+reason. The way that large files took is printed. It ends with 1 if anything was wrong, and with 77 where nothing could be mounted.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class Kind:
     options: str = "rw"
     # Whether ioctl can break it.
     breaks: bool = False
+    # The words that mount it over a directory, before the two; none of what lies on a device.
+    over: list[str] | None = None
 
 
 KINDS = [
@@ -68,7 +70,12 @@ KINDS = [
     Kind("btrfs", ["mkfs.btrfs", "-q", "-f"]),
     Kind("tmpfs", []),
     Kind("overlayfs", []),
-    Kind("fuse", ["bindfs"]),
+    Kind("bindfs", [], over=["bindfs"]),
+    # Opens files for direct I/O and refuses such writes, or takes all so, as `cache.files` says.
+    Kind("mergerfs", [], over=["mergerfs", "-o", "cache.files=partial,minfreespace=0"]),
+    Kind("mergerfs-direct", [], over=["mergerfs", "-o", "cache.files=off,minfreespace=0"]),
+    # Keeps content in blocks of other sizes than the kernel's.
+    Kind("gocryptfs", [], over=["gocryptfs", "-q", "-extpass", "echo secret"]),
 ]
 
 
@@ -117,7 +124,7 @@ def mounted(kind: Kind, work: Path, size: int) -> Iterator[Path]:
         if kind.name == "tmpfs":
             run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", at)
             undo.append(["umount", "-l", at])
-        elif kind.name in ("overlayfs", "fuse"):
+        elif kind.name == "overlayfs" or kind.over:
             below = work / f"{kind.name}-below"
             below.mkdir()
             run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", below)
@@ -125,8 +132,10 @@ def mounted(kind: Kind, work: Path, size: int) -> Iterator[Path]:
             parts = [below / part for part in ("lower", "upper", "work")]
             for part in parts:
                 part.mkdir()
-            if kind.name == "fuse":
-                run("bindfs", parts[1], at)
+            if kind.over:
+                if kind.name == "gocryptfs":
+                    run(*kind.over, "-init", "-scryptn", "10", parts[1])
+                run(*kind.over, parts[1], at)
             else:
                 options = f"lowerdir={parts[0]},upperdir={parts[1]},workdir={parts[2]}"
                 run("mount", "-t", "overlay", "-o", options, "overlay", at)
@@ -188,8 +197,10 @@ class Daemon:
     def copy(self, *words: str | Path) -> dict[str, Any]:
         """The `done` of a copy that succeeds."""
         done = run(*self.command("cp", "--json", *words), check=False, env=self.env())
-        expect(done.returncode == 0, f"cp {' '.join(map(str, words))}: {done.stdout[-1000:]} {done.stderr}")
-        return json.loads(done.stdout.splitlines()[-1])
+        last = json.loads((done.stdout.splitlines() or ["{}"])[-1])
+        why = {key: last[key] for key in ("errors", "message") if last.get(key)}
+        expect(done.returncode == 0, f"cp {' '.join(map(str, words))}: exit code {done.returncode}, {why} {done.stderr}")
+        return last
 
     def fails(self, verb: str, words: list[str | Path], names: list[str]) -> None:
         """A copy fails, and its message has each of these."""
@@ -331,7 +342,7 @@ def play(given: argparse.Namespace, daemon: Daemon, source: Path, kind: Kind) ->
         try_it("there and back", one.there_and_back)
         try_it("holes", one.holes)
         try_it("killed", one.killed)
-        if kind.name != "fuse":
+        if not kind.over:
             try_it("read-only", one.read_only)
         if kind.breaks:
             try_it("breaks", one.breaks)
@@ -369,7 +380,7 @@ def main() -> None:
         daemon = Daemon(given.fobs.resolve(), work)
         try:
             for kind in wanted:
-                missing = [word for word in kind.make[:1] if not shutil.which(word)]
+                missing = [word for word in (kind.over or kind.make)[:1] if not shutil.which(word)]
                 if missing:
                     print(f"{kind.name}: skipped: {missing[0]} is not installed")
                     continue

@@ -30,7 +30,7 @@ setpriv:util-linux cc:build-essential mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs lose
 case "${1:-}" in
 "") ;;
 bench) wanted="$wanted iperf3:iperf3 tar:tar" ;;
-mounts) wanted="$wanted mkfs.btrfs:btrfs-progs bindfs:bindfs" ;;
+mounts) wanted="$wanted mkfs.btrfs:btrfs-progs bindfs:bindfs mergerfs:mergerfs gocryptfs:gocryptfs" ;;
 lab | lab-peers)
     wanted="$wanted scp:openssh-client iperf3:iperf3 globus-url-copy:globus-gass-copy-progs \
 globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make"

@@ -21,4 +21,5 @@ mod sources;
 mod support;
 mod syncs;
 mod terms;
+mod watched;
 mod wire;
