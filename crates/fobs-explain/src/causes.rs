@@ -76,15 +76,18 @@ impl<'a> Causes<'a> {
 
     /// Whether the first cause is an answer.
     pub(super) fn certainty(&self) -> Certainty {
-        match &self.causes[..] {
-            [first] if first.probability >= CLEAR => Certainty::Clear,
-            [first, second, ..]
-                if first.probability >= CLEAR && first.probability - second.probability >= AHEAD =>
-            {
-                Certainty::Clear
-            }
-            _ => Certainty::Unclear,
+        let Some(first) = self.causes.first() else { return Certainty::Unclear };
+        let next = self.next().map_or(0.0, |next| next.probability);
+        if first.probability >= CLEAR && first.probability - next >= AHEAD {
+            Certainty::Clear
+        } else {
+            Certainty::Unclear
         }
+    }
+
+    /// The likeliest cause beside the first, which may have taken less time than others.
+    pub(super) fn next(&self) -> Option<Cause> {
+        self.causes.iter().skip(1).copied().max_by(|a, b| a.probability.total_cmp(&b.probability))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Without a queue, bursts of loss that do not depend on the rate (a radio link) look like a policer's.
 
-use super::figures::{median, ratio, ratio_of, share};
+use super::figures::{median, ratio, ratio_of, seconds, share};
 use super::interval::{Began, Interval, delivered, is_whole, low_rtt};
 use super::kind::{PathKind, Signs, likeliest, probabilities};
 use super::rates::Rates;
@@ -90,6 +90,7 @@ impl PathProfile {
         };
         let whole: Vec<&Interval> = all.iter().filter(|i| is_whole(i)).collect();
         let best_bps = best_of(&whole);
+        let most_sent = whole.iter().map(|i| sent_bps(i)).fold(0.0, f64::max);
         let charge: Vec<&Interval> = charge.iter().copied().filter(|i| is_whole(i)).collect();
         // The ramp-up overshoots, and loses accordingly.
         let steady = &charge[(charge.len() / 4).min(OPENING)..];
@@ -109,16 +110,19 @@ impl PathProfile {
         let excess = excess(felt, steady, typical_bps);
         let uneven = unevenness(steady, loss);
 
+        // What arrived after all was no loss, whatever its pattern.
         let late: f64 = steady.iter().map(|i| i.sender.packets_late as f64).sum();
+        let is_late = late > 0.0 && late >= LATE_EXPLAINS * lost;
         let with_rate = loss >= LOSS_FELT
-            && late < LATE_EXPLAINS * lost
+            && !is_late
             && (uneven >= UNEVEN
                 || faster_loses(felt, steady) >= FASTER_LOSES
                 || capped(&charge, typical_bps));
         let typical = mean_rate(steady);
         let late = others(&steady[steady.len() / 2..]);
         let room = ratio_of(best_bps, typical);
-        let signs = Signs { queued, loss, with_rate, room, ..others(steady) };
+        let loss_felt = if is_late { 0.0 } else { loss };
+        let signs = Signs { queued, loss: loss_felt, with_rate, room, ..others(steady) };
         let signs = match began {
             Began::WorsePath => signs.after(before, typical, &late),
             Began::Otherwise | Began::BetterPath => signs,
@@ -135,7 +139,8 @@ impl PathProfile {
             loss,
             uneven,
             excess,
-            rates: Rates::of(typical_bps, typical, best_bps),
+            // What was held back before this stretch of time and came in it is no rate of the path either.
+            rates: Rates::of(typical_bps.min(most_sent), typical.min(most_sent), best_bps),
             delivered_bps: 0.0,
             base_ms,
         }
@@ -192,8 +197,12 @@ const STEADY: f64 = 0.05;
 const DRIFT_OWN: f64 = 0.1;
 /// Late packets, as a share of those that stayed lost, from which on the path reorders and loses nothing.
 const LATE_EXPLAINS: f64 = 1.0;
-/// Fewest intervals with losses that show how far the queue rises when it overflows.
-const LOSSY_MIN: usize = 2;
+/// Ratio of what a TCP window lets pass in a round trip to what was delivered from which on it is not filled:
+/// beyond what the kernel's smoothed round trip may hide.
+const WINDOW_UNFILLED: f64 = 1.4;
+/// By how much the kernel's smoothed round trip varies without a queue, microseconds. Measured: up to 1 ms in
+/// front of a policer, where acks are held back now and then.
+const TCP_NOISE_US: u64 = 1_000;
 /// States of `auto` beside flows that fill queues.
 const COMPETES: &[&str] = &["as cubic", "persists"];
 
@@ -236,7 +245,8 @@ fn others(steady: &[&Interval]) -> Signs {
         drift: drift(&windows),
         follows: follows(&windows),
         queued_there: ratio(standing, all_time),
-        rose: if rose.len() >= LOSSY_MIN { median(&rose) } else { None },
+        unfilled: ratio(steady.iter().filter(|i| is_unfilled(i)).map(|i| time(&i)).sum(), all_time),
+        rose: median(&rose),
         varies: if all_rates.len() >= QUEUED_MIN { spread(&all_rates) } else { 1.0 },
         competed: ratio(competed, all_time),
         reordered: ratio(received(|r| r.reordered), received(|r| r.packets)),
@@ -251,11 +261,13 @@ fn others(steady: &[&Interval]) -> Signs {
 }
 
 /// The highest rate of any stretch with enough packets, or of an interval that has as many; of a shorter
-/// copy, its mean. What piled up just before, unseen, arrived in that time, too.
+/// copy, its mean. What piled up just before, unseen, arrived in that time, too. Nor is what was held back on
+/// its way and came at once a rate of the path: none is higher than what was sent a round trip before.
 fn best_of(whole: &[&Interval]) -> f64 {
     let (mut best, mut took_us, mut bytes, mut packets) = (0.0f64, 0.0, 0.0, 0.0);
     let mut late_us = 0.0;
-    for interval in whole {
+    for (place, interval) in whole.iter().enumerate() {
+        let sent_bps = sent_before(&whole[..=place]);
         let sender = &interval.sender;
         let (own_us, own) = (sender.time_us as f64, sender.bytes_delivered() as f64);
         let arrived = ratio_of(own * sender.packets_sent as f64, sender.bytes_sent as f64);
@@ -264,15 +276,37 @@ fn best_of(whole: &[&Interval]) -> f64 {
         }
         (took_us, bytes, packets) = (took_us + own_us, bytes + own, packets + arrived);
         if arrived >= PACKETS_MEASURED {
-            best = best.max(ratio_of(own * 8e6, own_us + late_us));
+            best = best.max(ratio_of(own * 8e6, own_us + late_us).min(sent_bps));
         }
         if packets >= PACKETS_MEASURED {
-            best = best.max(ratio_of(bytes * 8e6, took_us));
+            best = best.max(ratio_of(bytes * 8e6, took_us).min(sent_bps));
             (bytes, packets) = (0.0, 0.0);
         }
         late_us = interval.late_us();
     }
     if best > 0.0 { best } else { mean_rate(whole) }
+}
+
+/// Whether the window of a TCP stream lets far more pass in a round trip than was delivered.
+fn is_unfilled(interval: &Interval) -> bool {
+    let (window, rtt_us) = (interval.sender.window_bytes as f64, interval.sender.rtt_us as f64);
+    interval.sender.streams.open > 0
+        && ratio_of(window * 8e6, rtt_us) >= WINDOW_UNFILLED * delivered(interval)
+}
+
+/// The highest rate at which was sent what arrived in the last of these intervals: in it, in the one before,
+/// or up to a round trip earlier.
+fn sent_before(whole: &[&Interval]) -> f64 {
+    let Some((last, earlier)) = whole.split_last() else { return 0.0 };
+    let from_s = last.from_s - seconds(low_rtt(last).max(last.sender.rtt_us));
+    let recent = earlier.iter().rev().enumerate().take_while(|(place, i)| *place == 0 || i.to_s > from_s);
+    let rates = recent.map(|(_, i)| sent_bps(i));
+    rates.fold(sent_bps(last), f64::max)
+}
+
+/// Rate at which was sent, bits per second.
+fn sent_bps(interval: &Interval) -> f64 {
+    interval.sender.bytes_sent as f64 * 8e6 / interval.sender.time_us.max(1) as f64
 }
 
 /// Mean delivery rate, bits per second.
@@ -324,7 +358,10 @@ impl Interval {
         let bytes = ratio_of(sender.bytes_sent as f64, sender.packets_sent as f64);
         let rose_us = match sender.streams.open {
             0 => sender.forward_high_us,
-            _ => sender.rtt_high_us.max(sender.rtt_low_us).saturating_sub(sender.rtt_min_us),
+            _ => {
+                let rose_us = sender.rtt_high_us.max(sender.rtt_low_us).saturating_sub(sender.rtt_min_us);
+                rose_us.saturating_sub(TCP_NOISE_US)
+            }
         };
         ratio_of(rose_us as f64 / 8e6 * delivered(self), bytes)
     }
@@ -365,10 +402,9 @@ fn sums(intervals: &[&Interval]) -> (f64, f64) {
 /// Bits per second at which each interval's losses were sent: a loss is detected a round trip later, so the
 /// interval before counts as well.
 fn felt_rates(intervals: &[&Interval]) -> Vec<f64> {
-    let sent = |i: &Interval| i.sender.bytes_sent as f64 * 8e6 / i.sender.time_us.max(1) as f64;
     let mut before = 0.0;
     let felt = intervals.iter().map(|i| {
-        let now = sent(i);
+        let now = sent_bps(i);
         now.max(std::mem::replace(&mut before, now))
     });
     felt.collect()
@@ -418,7 +454,7 @@ fn faster_loses(felt: &[f64], intervals: &[&Interval]) -> f64 {
 /// grew, and at least half of the excess was lost.
 fn capped(intervals: &[&Interval], typical_bps: f64) -> bool {
     intervals.iter().any(|i| {
-        let sent = i.sender.bytes_sent as f64 * 8e6 / i.sender.time_us.max(1) as f64;
+        let sent = sent_bps(i);
         let lost = ratio(i.sender.packets_lost as f64, i.sender.packets_sent as f64);
         !i.queued()
             && sent >= OVERSHOOT * typical_bps

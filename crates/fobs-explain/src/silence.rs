@@ -95,7 +95,16 @@ fn recovery(steps: &[SenderSample], from: usize, end: usize, length_us: u64) -> 
         left = left.saturating_sub(step.time_us.max(1));
         left > 0 && rate(step) < BACK * earlier
     });
-    slow.count()
+    let slow = slow.count();
+    // What was lost in the silence is detected a round trip after its end, and by a sample that ends later.
+    let mut late_us = steps.get(end + slow).map_or(0, |step| step.rtt_us);
+    let losses = steps[end + slow..].iter().take_while(|step| {
+        let detected = step.packets_lost > 0 && left > 0 && late_us > 0;
+        left = left.saturating_sub(step.time_us.max(1));
+        late_us = late_us.saturating_sub(step.time_us);
+        detected
+    });
+    slow + losses.count()
 }
 
 #[cfg(test)]
@@ -136,6 +145,20 @@ mod tests {
         assert_eq!(of(Wait::Answers, "tcp"), None, "nothing of it is on the path");
         assert_eq!(of(Wait::Window, "tcp"), Some(Stage::Outage));
         assert_eq!(of(Wait::Answers, "udp"), Some(Stage::Outage));
+    }
+
+    /// The rate is back at once, and what the silence lost is sent again then.
+    #[test]
+    fn losses_of_a_silence_belong_to_it() {
+        let trace = trace_of("cubic", |step, s, _| {
+            s.waits.add_us(Wait::Window, STEP_US);
+            let lost = if step == 20 || step == 25 { 60 } else { 0 };
+            let packets = if (10..20).contains(&step) { 1 } else { 160 };
+            send(s, packets, if packets == 1 { 1 } else { lost });
+        });
+        let found = outages(&trace);
+        assert_eq!((found[19], found[20]), (Some(Stage::Outage), Some(Stage::Outage)), "{found:?}");
+        assert!(found[21..].iter().all(Option::is_none), "later losses are others: {found:?}");
     }
 
     #[test]

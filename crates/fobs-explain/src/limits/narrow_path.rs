@@ -17,6 +17,12 @@ pub(super) const ROW: Row = Row {
         }
     },
     evidence: |facts, _| path_evidence(facts),
-    fix: |_| "nothing at the two ends, except -C if the content compresses".to_owned(),
+    fix: |facts| {
+        facts.advice(
+            "nothing at the two ends, except -C if the content compresses; if the link has more, see what else uses it",
+            "nothing at the two ends, except compression (rsync -z, scp -C) if the content compresses; if the link has \
+             more, see what else uses it",
+        )
+    },
     prediction: unknown,
 };

@@ -1,13 +1,22 @@
 //! What a program's connections did between two looks, and how they stood at them.
 
 use fobs_sys::{Connection, TcpInfo};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Most connections that are remembered.
 const CONNECTIONS_MAX: usize = 1024;
-/// Bytes that came and were not read, from which on the program is late to read them: more than one record.
-const UNREAD_FELT: u64 = 64 << 10;
+/// Bytes that came and were not read, from which on the program is late to read them: more than a read takes,
+/// and this part of what came since the last look, which it reads while it is looked at.
+const UNREAD_MIN: u64 = 8 << 10;
+const UNREAD_PART: u64 = 4;
+
+/// Age of the far end's last data, in round trips, up to which it answers each message: one round trip, and
+/// the time it takes to answer.
+const ANSWER_ROUND_TRIPS: f64 = 1.5;
+/// Part of the far end's window that is in flight where it is full: the kernel waits until a third of it is
+/// free to send that at once (`tcp_tso_win_divisor`).
+const WINDOW_FULL: f64 = 0.65;
 
 /// What happened since the last sample, all connections together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -26,6 +35,10 @@ pub(super) struct Moved {
     /// Share of the looks at which nothing waited unsent, and at which something waited unread, 0 to 1.
     pub(super) idle: f64,
     pub(super) unread: f64,
+    /// Share of the looks at which the far end's last answer was no older than a round trip takes, and at which
+    /// as much was in flight as its window lets pass, 0 to 1.
+    pub(super) answered: f64,
+    pub(super) window_full: f64,
     /// Round trip now, the smallest at a look, and the smallest ever; zero if unknown.
     pub(super) rtt: Duration,
     pub(super) rtt_low: Duration,
@@ -50,6 +63,8 @@ struct Watched {
     looks: u32,
     idle: u32,
     unread: u32,
+    answered: u32,
+    window_full: u32,
     rtt_low: Option<Duration>,
     rtt_high: Duration,
 }
@@ -60,19 +75,24 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Takes what the kernel reports of the connections with these sockets.
-    pub(super) fn look(&mut self, all: &[Connection], sockets: &HashSet<u64>) {
-        for connection in all.iter().filter(|c| sockets.contains(&c.inode)) {
+    /// Takes what the kernel reports of the program's connections.
+    pub(super) fn look<'a>(&mut self, connections: impl Iterator<Item = &'a Connection>) {
+        for connection in connections {
             if self.connections.len() >= CONNECTIONS_MAX && !self.connections.contains_key(&connection.inode)
             {
                 continue;
             }
             let it = self.connections.entry(connection.inode).or_default();
             let info = connection.info;
+            let came = info.bytes_received.saturating_sub(it.now.bytes_received);
             it.now = info;
             it.looks += 1;
             it.idle += u32::from(info.unsent == 0);
-            it.unread += u32::from(connection.unread >= UNREAD_FELT);
+            it.unread += u32::from(connection.unread >= UNREAD_MIN.max(came / UNREAD_PART));
+            it.answered += u32::from(info.quiet <= info.rtt.mul_f64(ANSWER_ROUND_TRIPS));
+            let full = info.in_flight as f64 >= WINDOW_FULL * info.peer_window as f64;
+            let is_least = (1..info.congestion_window).contains(&info.peer_window);
+            it.window_full += u32::from(full && is_least && info.unsent > 0);
             it.peer_window_max = it.peer_window_max.max(info.peer_window);
             it.peer_window_min = it.peer_window_min.min(info.peer_window);
             it.rtt_low = Some(it.rtt_low.map_or(info.rtt, |low| low.min(info.rtt)));
@@ -108,6 +128,8 @@ impl Tally {
             weights += weight;
             moved.idle += weight * f64::from(it.idle) / f64::from(it.looks.max(1));
             moved.unread += weight * f64::from(it.unread) / f64::from(it.looks.max(1));
+            moved.answered += weight * f64::from(it.answered) / f64::from(it.looks.max(1));
+            moved.window_full += weight * f64::from(it.window_full) / f64::from(it.looks.max(1));
             if acked.max(received) >= main {
                 main = acked.max(received);
                 (moved.rtt, moved.rtt_min) = (now.rtt, now.rtt_min);
@@ -118,6 +140,7 @@ impl Tally {
         }
         if weights > 0.0 {
             (moved.idle, moved.unread) = (moved.idle / weights, moved.unread / weights);
+            (moved.answered, moved.window_full) = (moved.answered / weights, moved.window_full / weights);
         } else {
             moved.idle = 1.0;
         }
