@@ -103,12 +103,13 @@ impl PathProfile {
         let queued_time: f64 = steady.iter().filter(|i| i.queued()).map(time).sum();
         let queued = ratio(queued_time, all_time);
         let ((lost, sent), (lost_ever, sent_ever)) = (sums(steady), sums(&charge));
-        // A slow copy may have had its few losses during the ramp-up.
+        // A slow copy may have had its few losses during the ramp-up: then those are judged.
+        let lossy = if lost > 0.0 { steady } else { &charge[..] };
         let loss = if lost > 0.0 { ratio(lost, sent) } else { ratio(lost_ever, sent_ever) };
         let felt = felt_rates(&charge);
-        let felt = &felt[charge.len() - steady.len()..];
-        let excess = excess(felt, steady, typical_bps);
-        let uneven = unevenness(steady, loss);
+        let felt = &felt[charge.len() - lossy.len()..];
+        let excess = excess(felt, lossy, typical_bps);
+        let uneven = unevenness(lossy, loss);
 
         // What arrived after all was no loss, whatever its pattern.
         let late: f64 = steady.iter().map(|i| i.sender.packets_late as f64).sum();
@@ -116,13 +117,14 @@ impl PathProfile {
         let with_rate = loss >= LOSS_FELT
             && !is_late
             && (uneven >= UNEVEN
-                || faster_loses(felt, steady) >= FASTER_LOSES
+                || faster_loses(felt, lossy) >= FASTER_LOSES
                 || capped(&charge, typical_bps));
         let typical = mean_rate(steady);
         let late = others(&steady[steady.len() / 2..]);
         let room = ratio_of(best_bps, typical);
         let loss_felt = if is_late { 0.0 } else { loss };
-        let signs = Signs { queued, loss: loss_felt, with_rate, room, ..others(steady) };
+        let rose = rose_where_lost(lossy);
+        let signs = Signs { queued, loss: loss_felt, with_rate, room, rose, ..others(steady) };
         let signs = match began {
             Began::WorsePath => signs.after(before, typical, &late),
             Began::Otherwise | Began::BetterPath => signs,
@@ -226,11 +228,6 @@ fn others(steady: &[&Interval]) -> Signs {
     let growth = median(&grown).unwrap_or(0.0);
     let held: Vec<f64> = steady.iter().map(|i| i.held_us() as f64).collect();
     let back = (growth - median(&there).unwrap_or(0.0) - median(&held).unwrap_or(0.0)).max(0.0);
-    let rose: Vec<f64> = steady
-        .iter()
-        .filter(|i| i.sender.packets_lost > 0 && i.sender.rtt_low_us > 0)
-        .map(|i| i.rose_packets())
-        .collect();
     let all_rates: Vec<f64> = windows.iter().map(|w| w.delivered_bps).collect();
     // Acks for each packet at both ends: the receiver's samples overlap, which leaves the ratio as it is.
     // Traces of older programs count no acks.
@@ -246,7 +243,6 @@ fn others(steady: &[&Interval]) -> Signs {
         follows: follows(&windows),
         queued_there: ratio(standing, all_time),
         unfilled: ratio(steady.iter().filter(|i| is_unfilled(i)).map(|i| time(&i)).sum(), all_time),
-        rose: median(&rose),
         varies: if all_rates.len() >= QUEUED_MIN { spread(&all_rates) } else { 1.0 },
         competed: ratio(competed, all_time),
         reordered: ratio(received(|r| r.reordered), received(|r| r.packets)),
@@ -285,6 +281,12 @@ fn best_of(whole: &[&Interval]) -> f64 {
         late_us = interval.late_us();
     }
     if best > 0.0 { best } else { mean_rate(whole) }
+}
+
+/// How far the queue rose where packets were lost, in packets; `None` where none were.
+fn rose_where_lost(intervals: &[&Interval]) -> Option<f64> {
+    let lossy = intervals.iter().filter(|i| i.sender.packets_lost > 0 && i.sender.rtt_low_us > 0);
+    median(&lossy.map(|i| i.rose_packets()).collect::<Vec<f64>>())
 }
 
 /// Whether the window of a TCP stream lets far more pass in a round trip than was delivered.

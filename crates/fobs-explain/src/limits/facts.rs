@@ -30,6 +30,9 @@ const BUSY_ALWAYS: f64 = 0.8;
 /// Share of the time for which the sender waits for it, so that its relief gains a tenth.
 const STARVED: f64 = 0.1;
 
+/// Part of a path's rate from which on it is full: what more CPU could gain is less than the rest.
+const FULL: f64 = 0.9;
+
 /// Part of a cap by which a copy may exceed it: bursts at its beginning.
 const CAP_EXCEEDED: f64 = 0.05;
 
@@ -249,6 +252,16 @@ impl<'a> Facts<'a> {
     pub(crate) fn shows_its_rate(&self) -> bool {
         let delivered = self.path.rates.scaled(self.payload()).carried();
         self.path.shows_its_rate() && delivered >= self.goodput_bps
+    }
+
+    /// Whether the path had all that it carries over all of the segment, whatever the ends were busy with.
+    pub(crate) fn fills_its_path(&self) -> bool {
+        let carried = match self.path.kind {
+            PathKind::Policed => self.path.rates.policed(),
+            PathKind::Narrow if self.shows_its_rate() => self.path.rates.carried(),
+            _ => return false,
+        };
+        carried > 0.0 && self.path.delivered_bps >= FULL * carried
     }
 
     /// Name of the congestion controller.

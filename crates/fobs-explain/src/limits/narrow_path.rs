@@ -11,7 +11,7 @@ pub(super) const ROW: Row = Row {
     phrase: |facts| {
         let carried = rate(facts.carried_bps(&facts.path));
         if facts.shows_its_rate() {
-            format!("the network was the limit: the path carries {carried}")
+            format!("the network was the limit: the path carries {carried} for this copy")
         } else {
             format!("the network was the limit: at least {carried} was delivered")
         }

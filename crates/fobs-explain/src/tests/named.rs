@@ -2,9 +2,6 @@
 
 use super::*;
 
-/// What the sending thread waits in a step: most of it.
-const WAIT_US: u64 = STEP_US * 95 / 100;
-
 fn assert_named(scenes: &[(&str, Trace, Limit)]) {
     for (scene, trace, expected) in scenes {
         let why = explain(trace);
@@ -431,52 +428,4 @@ fn others_that_come_during_a_copy_are_no_change_of_the_path() {
     let part = |step: u64| [350, 240, 310, 260, 380][step as usize % 5];
     let others = explain(&less_is_left_of(|step| if dips(step) { 2 } else { 30 }, part));
     assert_eq!(others.limit, Some(Limit::CompetingTraffic), "{others:#?}");
-}
-
-/// A first flight that overflowed the queue once, whose packets came after all; then the link was full.
-#[test]
-fn packets_that_arrive_after_all_are_no_random_loss() {
-    let why = explain(&trace_of("auto", |step, s, _| {
-        s.waits.add_us(Wait::Pacer, WAIT_US);
-        let lost = if step == 5 { 230 } else { 0 };
-        send(s, 1600, lost);
-        s.packets_late += lost;
-        s.rtt_low_us = if step % 2 == 0 { 24_000 } else { 20_100 };
-    }));
-    assert_ne!(why.limit, Some(Limit::RandomLoss), "{why:#?}");
-    assert!(!why.sentence.contains("at any rate"), "{}", why.sentence);
-}
-
-/// TCP at one rate all the time, while its window would let twice as much pass: the sender's own network
-/// card, or a queue that the smoothed round trip hides.
-#[test]
-fn a_steady_rate_below_the_window_is_a_bottleneck() {
-    let of = |window_bytes, packets: fn(u64) -> u64| {
-        let mut trace = trace_of("rsync", move |step, s, _| {
-            s.waits.add_us(Wait::Window, WAIT_US);
-            s.streams.open = 1;
-            s.window_bytes = window_bytes;
-            send(s, packets(step), 0);
-        });
-        trace.head.transport = "tcp".to_owned();
-        explain(&trace).limit
-    };
-    assert_eq!(of(600_000, |_| 900), Some(Limit::NarrowPath));
-    assert_eq!(of(225_000, |_| 900), Some(Limit::StartUp), "the window is full");
-    assert_eq!(of(600_000, |step| 500 + 400 * (step % 3)), Some(Limit::StartUp), "it has no rate of its own");
-}
-
-#[test]
-fn an_answer_beside_another_as_likely_is_not_clear() {
-    let trace = trace_of("auto", |_, s, _| s.waits.add_us(Wait::Pacer, WAIT_US));
-    let found = crate::causes::Causes::of(&trace);
-    let cause = |limit, share, probability| crate::Cause { limit, share, probability };
-    let causes = vec![
-        cause(Limit::ReturnPath, 0.8, 0.42),
-        cause(Limit::SenderCpu, 0.1, 0.1),
-        cause(Limit::NarrowPath, 0.05, 0.4),
-    ];
-    let found = crate::causes::Causes { causes, ..found };
-    assert_eq!(found.certainty(), Certainty::Unclear, "the third is as likely");
-    assert_eq!(found.next().map(|next| next.limit), Some(Limit::NarrowPath));
 }
