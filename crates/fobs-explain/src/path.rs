@@ -220,6 +220,7 @@ fn others(steady: &[&Interval]) -> Signs {
     let behind_us = steady.iter().filter_map(|i| i.receiver.as_ref()).map(|r| r.behind_max_us).max();
     let windows = measured(steady);
     let queued: Vec<f64> = windows.iter().filter(|w| w.queued).map(|w| w.delivered_bps).collect();
+    let arrivals = unsteady_arrivals(steady);
     let standing: f64 = steady.iter().filter(|i| i.queued_there()).map(|i| i.sender.time_us as f64).sum();
     let base = steady.iter().map(|i| low_rtt(i)).filter(|us| *us > 0).min().unwrap_or(0) as f64;
     let grown: Vec<f64> =
@@ -238,7 +239,7 @@ fn others(steady: &[&Interval]) -> Signs {
     let (paced, windowed) = (total(|s| s.waits.us(Wait::Pacer)), total(|s| s.waits.us(Wait::Window)));
     let counted = steady.iter().any(|i| i.sender.acks > 0 && i.sender.rtt_low_us > 0);
     Signs {
-        unsteady: if queued.len() >= QUEUED_MIN { spread(&queued) } else { 0.0 },
+        unsteady: if queued.len() >= QUEUED_MIN { spread(&queued).min(arrivals) } else { 0.0 },
         drift: drift(&windows),
         follows: follows(&windows),
         queued_there: ratio(standing, all_time),
@@ -325,6 +326,16 @@ fn spread(figures: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let at = |quarters: usize| sorted[(sorted.len() - 1) * quarters / 4];
     if at(2) > 0.0 { (at(3) - at(1)) / 2.0 / at(2) } else { 0.0 }
+}
+
+/// Relative spread of the rate at which packets arrived while a queue stood: acks that come in bunches tell
+/// nothing of it. Without samples of the receiver nothing is known.
+fn unsteady_arrivals(steady: &[&Interval]) -> f64 {
+    let queued = steady.iter().filter(|i| i.queued()).filter_map(|i| i.receiver.as_ref());
+    let rates =
+        queued.filter(|r| r.time_us > 0 && r.packets > 0).map(|r| r.packets as f64 / r.time_us as f64);
+    let rates: Vec<f64> = rates.collect();
+    if rates.len() >= QUEUED_MIN { spread(&rates) } else { f64::INFINITY }
 }
 
 impl Interval {

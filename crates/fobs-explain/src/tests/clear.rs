@@ -88,3 +88,22 @@ fn a_starved_end_does_not_limit_where_the_path_is_full() {
     let cpu = half.causes.iter().find(|cause| cause.limit == Limit::SenderCpu).expect("it limits");
     assert!(cpu.share > 0.3, "{half:#?}");
 }
+
+/// Packets arrive at one rate behind a queue, and their acks come in bunches over a busy way back; and both vary.
+#[test]
+fn acks_in_bunches_are_no_other_traffic() {
+    let of = |sent: fn(u64) -> u64, late: fn(u64) -> u64| {
+        let why = explain(&trace_of("auto", |step, s, r| {
+            s.waits.add_us(Wait::Pacer, WAIT_US);
+            send(s, sent(step), 0);
+            s.bytes_acked = s.bytes_sent - late(step) * PACKET;
+            r.packets += sent(step);
+            (s.rtt_us, s.rtt_low_us, s.forward_low_us) = (30_000, 30_000, 10_000);
+        }));
+        why.limit.expect("samples")
+    };
+    let bunches = |step: u64| [800, 0, 500, 0][step as usize % 4];
+    assert_eq!(of(|_| 1000, bunches), Limit::NarrowPath);
+    let varies = |step: u64| [200, 900, 400, 700, 1200][step as usize % 5];
+    assert_eq!(of(varies, |_| 0), Limit::CompetingTraffic);
+}

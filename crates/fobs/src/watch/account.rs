@@ -155,7 +155,7 @@ impl Account {
         sender.waits.add_us(Wait::Cap, slept_us);
         let busy = (worked.run_us + worked.delay_us) as f64 >= BUSY * all_us as f64;
         let bytes_a_round = moved.acked as f64 * micros(moved.rtt) as f64 / all_us.max(1) as f64;
-        let asks = moved.answered >= ANSWERED && bytes_a_round < FIRST_FLIGHT && !moved.rtt.is_zero();
+        let asks = moved.answered >= ANSWERED && bytes_a_round < FIRST_FLIGHT;
         let channel_full = carrier == Carrier::Ssh && bytes_a_round >= CHANNEL_FULL * CHANNEL_WINDOW;
         if busy {
             // No wait: the time is that of computing, or of waiting for a CPU.
@@ -166,7 +166,8 @@ impl Account {
             sender.waits.add_us(Wait::Streams, idle_us);
             sender.bytes_frames_delivered += moved.acked;
             sender.bytes_acked -= moved.acked;
-        } else if moved.acked > 0 && self.moved >= COPIED_MIN && !asks {
+        } else if self.moved >= COPIED_MIN && !asks {
+            // Nothing to send, and no answer that allows more: the far end does something else.
             sender.waits.add_us(Wait::Storage, idle_us);
         } else {
             sender.waits.add_us(Wait::Answers, idle_us);

@@ -104,7 +104,7 @@ impl Tally {
     pub(super) fn take(&mut self) -> Moved {
         let mut moved = Moved::default();
         let (mut weights, mut window_left) = (0.0, 1.0f64);
-        let mut main = 0;
+        let (mut main, mut fresh) = (0, 0.0f64);
         for it in self.connections.values() {
             let (now, before) = (&it.now, &it.before);
             let acked = now.bytes_acked.saturating_sub(before.bytes_acked);
@@ -114,7 +114,9 @@ impl Tally {
             moved.sent += now.sent.saturating_sub(before.sent);
             moved.retransmitted += now.retransmitted.saturating_sub(before.retransmitted);
             let busy = now.busy.saturating_sub(before.busy);
+            let answered = f64::from(it.answered) / f64::from(it.looks.max(1));
             if acked.max(received) == 0 && busy.is_zero() {
+                fresh = fresh.max(answered);
                 continue;
             }
             moved.open += 1;
@@ -128,7 +130,7 @@ impl Tally {
             weights += weight;
             moved.idle += weight * f64::from(it.idle) / f64::from(it.looks.max(1));
             moved.unread += weight * f64::from(it.unread) / f64::from(it.looks.max(1));
-            moved.answered += weight * f64::from(it.answered) / f64::from(it.looks.max(1));
+            moved.answered += weight * answered;
             moved.window_full += weight * f64::from(it.window_full) / f64::from(it.looks.max(1));
             if acked.max(received) >= main {
                 main = acked.max(received);
@@ -142,7 +144,7 @@ impl Tally {
             (moved.idle, moved.unread) = (moved.idle / weights, moved.unread / weights);
             (moved.answered, moved.window_full) = (moved.answered / weights, moved.window_full / weights);
         } else {
-            moved.idle = 1.0;
+            (moved.idle, moved.answered) = (1.0, fresh);
         }
         let open = u32::try_from(moved.open).unwrap_or(u32::MAX).max(1);
         moved.busy /= open;

@@ -195,6 +195,13 @@ fn programs_that_wait_between_pieces_are_told_apart() {
         (m.acked, m.rtt, m.rtt_low) = (300_000, Duration::from_millis(35), Duration::from_millis(35));
     });
     assert!(shares(&reads_slowly)(Limit::Destination) > 0.7, "{:#?}", explain(&reads_slowly));
+    // A far end that writes to its disk for a second and a half at a time, behind the window of an ssh channel.
+    let stalls = trace_of(Carrier::Ssh, |step, _, m| {
+        if step % 15 > 2 {
+            (m.acked, m.sent, m.busy, m.idle) = (0, 0, Duration::ZERO, 1.0);
+        }
+    });
+    assert!(shares(&stalls)(Limit::Destination) > 0.6, "{:#?}", explain(&stalls));
     // Pieces with nothing between them: still a download.
     let pieces = trace_of(Carrier::Tcp, |step, _, m| {
         (m.received, m.acked, m.idle) = (if step % 2 == 0 { 600_000 } else { 0 }, 0, 1.0);
