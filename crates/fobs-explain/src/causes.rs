@@ -105,8 +105,9 @@ fn seconds(facts: &Facts, limit: Limit) -> f64 {
     }
 }
 
-/// Stages of an end that computes, or waits for a CPU.
-const OF_THE_CPU: &[Stage] = &[Stage::Hashing, Stage::Sealing, Stage::SenderCpu, Stage::ReceiverCpu];
+/// Stages of a sender that computes, or waits for a CPU. A receiver that does empties its socket at a steady
+/// rate behind a queue as a path would: that rate is its own.
+const OF_THE_CPU: &[Stage] = &[Stage::Hashing, Stage::Sealing, Stage::SenderCpu];
 
 /// Seconds of these stages where the path had all that it carries all the same: more CPU would gain nothing.
 fn lent_seconds(facts: &Facts) -> f64 {

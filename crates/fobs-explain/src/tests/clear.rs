@@ -69,7 +69,7 @@ fn losses_of_the_ramp_up_are_judged_by_its_queue() {
 
 /// A sender that waits for a CPU for half of the time, and keeps a queue standing at the path's rate.
 #[test]
-fn a_starved_end_does_not_limit_where_the_path_is_full() {
+fn a_starved_sender_does_not_limit_where_the_path_is_full() {
     let of = |sent: fn(u64) -> u64| {
         explain(&trace_of("auto", |step, s, _| {
             let starved = step % 2 == 0;
