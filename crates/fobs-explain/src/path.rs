@@ -90,7 +90,6 @@ impl PathProfile {
         };
         let whole: Vec<&Interval> = all.iter().filter(|i| is_whole(i)).collect();
         let best_bps = best_of(&whole);
-        let most_sent = whole.iter().map(|i| sent_bps(i)).fold(0.0, f64::max);
         let charge: Vec<&Interval> = charge.iter().copied().filter(|i| is_whole(i)).collect();
         // The ramp-up overshoots, and loses accordingly.
         let steady = &charge[(charge.len() / 4).min(OPENING)..];
@@ -119,7 +118,9 @@ impl PathProfile {
             && (uneven >= UNEVEN
                 || faster_loses(felt, lossy) >= FASTER_LOSES
                 || capped(&charge, typical_bps));
-        let typical = mean_rate(steady);
+        // What piled up before these intervals and came in them is no rate of the path either.
+        let most_sent = most_sent(all, steady.iter().copied());
+        let typical = mean_rate(steady).min(most_sent);
         let late = others(&steady[steady.len() / 2..]);
         let room = ratio_of(best_bps, typical);
         let loss_felt = if is_late { 0.0 } else { loss };
@@ -141,8 +142,7 @@ impl PathProfile {
             loss,
             uneven,
             excess,
-            // What was held back before this stretch of time and came in it is no rate of the path either.
-            rates: Rates::of(typical_bps.min(most_sent), typical.min(most_sent), best_bps),
+            rates: Rates::of(typical_bps.min(most_sent), typical, best_bps),
             delivered_bps: 0.0,
             base_ms,
         }
@@ -305,6 +305,13 @@ fn sent_before(whole: &[&Interval]) -> f64 {
     let recent = earlier.iter().rev().enumerate().take_while(|(place, i)| *place == 0 || i.to_s > from_s);
     let rates = recent.map(|(_, i)| sent_bps(i));
     rates.fold(sent_bps(last), f64::max)
+}
+
+/// The highest rate at which was sent what arrived in any of these intervals, which are among all of them.
+pub(super) fn most_sent<'a>(all: &[Interval], of: impl Iterator<Item = &'a Interval>) -> f64 {
+    let all: Vec<&Interval> = all.iter().collect();
+    let before = |i: &Interval| all.partition_point(|other| other.from_s <= i.from_s);
+    of.map(|i| sent_before(&all[..before(i)])).fold(0.0, f64::max)
 }
 
 /// Rate at which was sent, bits per second.

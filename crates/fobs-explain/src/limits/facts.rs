@@ -8,7 +8,7 @@ use crate::interval::Began;
 use crate::interval::intervals;
 use crate::interval::{Brake, Interval, STOOD_FELT};
 use crate::kind::PathKind;
-use crate::path::{PathProfile, mean_rate};
+use crate::path::{PathProfile, mean_rate, most_sent};
 use crate::rates::{Ceiling, Prediction, Rates};
 use crate::segment::Segment;
 use crate::trace::{End, Trace};
@@ -118,7 +118,8 @@ impl<'a> Facts<'a> {
         let before = before.filter(|_| worse);
         let path = PathProfile::of(if worse { shown } else { all }, &charge, segment.began, before.as_ref());
         // Whatever limited meanwhile, the path carried what was delivered.
-        let path = PathProfile { delivered_bps: mean_rate(shown), ..path };
+        let delivered_bps = mean_rate(shown).min(most_sent(all, shown.iter()));
+        let path = PathProfile { delivered_bps, ..path };
         // Less is carried since, or it is no change for the worse.
         let fell = before.is_none_or(|before| before.rates.carried() > path.rates.carried());
         let path = if worse && fell && path.kind.is_changed_by_a_step() { path.changed() } else { path };

@@ -233,6 +233,26 @@ fn acks_that_come_at_once_are_no_rate_of_the_path() {
     assert!(most <= 1.01 * sent && !why.sentence.contains("to spare"), "{why:#?}");
 }
 
+/// A starved receiver leaves packets in its socket for 0.4 s at a time, and then takes all of them in 0.1 s.
+#[test]
+fn what_piled_up_at_the_receiver_is_no_rate_of_the_path() {
+    let trace = trace_of("auto", |step, s, r| {
+        s.waits.add_us(Wait::Pacer, WAIT_US);
+        let arrived = s.bytes_acked;
+        send(s, 1000, 0);
+        let drains = step % 5 == 4;
+        s.bytes_acked = if drains { s.bytes_sent } else { arrived + 50 * PACKET };
+        r.cpu.run_us += STEP_US / 10;
+        r.cpu.delay_us += if drains { 0 } else { STEP_US * 85 / 100 };
+        r.wait_us -= if drains { 0 } else { STEP_US * 85 / 100 };
+        (s.rtt_us, s.rtt_low_us) = if drains { (20_000, 20_000) } else { (300_000, 280_000) };
+    });
+    let (why, sent) = (explain(&trace), 100e6);
+    assert!(why.predicted_bps.is_none_or(|bps| bps <= 1.01 * sent), "{why:#?}");
+    let named = rates_in(&why.text()).into_iter().fold(0.0, f64::max);
+    assert!(named <= 1.01 * sent, "{}", why.text());
+}
+
 /// What is said to a user of rsync has no option of `fobs`, and the other way round.
 #[test]
 fn advice_names_options_of_the_program_that_copied() {

@@ -104,7 +104,9 @@ impl Tally {
     pub(super) fn take(&mut self) -> Moved {
         let mut moved = Moved::default();
         let (mut weights, mut window_left) = (0.0, 1.0f64);
-        let (mut main, mut fresh) = (0, 0.0f64);
+        // Of connections that stand still: an answer not long ago, and what the program has not read.
+        let (mut fresh, mut left) = (0.0f64, 0.0f64);
+        let mut main = 0;
         for it in self.connections.values() {
             let (now, before) = (&it.now, &it.before);
             let acked = now.bytes_acked.saturating_sub(before.bytes_acked);
@@ -117,6 +119,7 @@ impl Tally {
             let answered = f64::from(it.answered) / f64::from(it.looks.max(1));
             if acked.max(received) == 0 && busy.is_zero() {
                 fresh = fresh.max(answered);
+                left = left.max(f64::from(it.unread) / f64::from(it.looks.max(1)));
                 continue;
             }
             moved.open += 1;
@@ -144,7 +147,7 @@ impl Tally {
             (moved.idle, moved.unread) = (moved.idle / weights, moved.unread / weights);
             (moved.answered, moved.window_full) = (moved.answered / weights, moved.window_full / weights);
         } else {
-            (moved.idle, moved.answered) = (1.0, fresh);
+            (moved.idle, moved.answered, moved.unread) = (1.0, fresh, left);
         }
         let open = u32::try_from(moved.open).unwrap_or(u32::MAX).max(1);
         moved.busy /= open;
@@ -162,5 +165,51 @@ impl Tally {
             };
         }
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    /// Looks at one connection: `unread`, bytes that came so far, and since when the far end is quiet.
+    fn look(tally: &mut Tally, unread: u64, bytes_received: u64, quiet_ms: u64) {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let rtt = Duration::from_millis(20);
+        let info = TcpInfo {
+            bytes_received,
+            rtt,
+            rtt_min: rtt,
+            quiet: Duration::from_millis(quiet_ms),
+            ..TcpInfo::default()
+        };
+        tally.look([Connection { inode: 1, local: any, peer: any, unread, info }].iter());
+    }
+
+    #[test]
+    fn a_connection_that_stands_still_shows_what_is_unread() {
+        let mut tally = Tally::default();
+        (1..5).for_each(|turn| look(&mut tally, 2 << 20, turn << 20, 5));
+        assert_eq!(tally.take().received, 4 << 20);
+        (0..5).for_each(|_| look(&mut tally, 2 << 20, 4 << 20, 300));
+        let moved = tally.take();
+        assert_eq!((moved.received, moved.unread, moved.idle, moved.answered), (0, 1.0, 1.0, 0.0));
+        (0..4).for_each(|turn| look(&mut tally, 0, 4 << 20, if turn < 2 { 25 } else { 35 }));
+        let moved = tally.take();
+        assert_eq!((moved.unread, moved.answered), (0.0, 0.5), "an answer is fresh for 1.5 round trips");
+    }
+
+    #[test]
+    fn what_is_read_while_it_is_looked_at_is_not_left_unread() {
+        let mut tally = Tally::default();
+        for turn in 1..=10 {
+            look(&mut tally, 60 << 10, turn * (250 << 10), 0);
+        }
+        assert_eq!(tally.take().unread, 0.0, "a quarter of what came since the last look");
+        for turn in 1..=10 {
+            look(&mut tally, 60 << 10, 10 * (250 << 10) + turn * (60 << 10), 0);
+        }
+        assert_eq!(tally.take().unread, 1.0);
     }
 }
