@@ -110,7 +110,6 @@ impl PathProfile {
         let excess = excess(felt, lossy, typical_bps);
         let uneven = unevenness(lossy, loss);
 
-        // What arrived after all was no loss, whatever its pattern.
         let late: f64 = steady.iter().map(|i| i.sender.packets_late as f64).sum();
         let is_late = late > 0.0 && late >= LATE_EXPLAINS * lost;
         let with_rate = loss >= LOSS_FELT
@@ -123,7 +122,8 @@ impl PathProfile {
         let typical = mean_rate(steady).min(most_sent);
         let late = others(&steady[steady.len() / 2..]);
         let room = ratio_of(best_bps, typical);
-        let loss_felt = if is_late { 0.0 } else { loss };
+        // A bunch of losses beside as many packets that were only late tells of neither chance nor rate.
+        let loss_felt = if is_late && uneven >= UNEVEN { 0.0 } else { loss };
         let rose = rose_where_lost(lossy);
         let signs = Signs { queued, loss: loss_felt, with_rate, room, rose, ..others(steady) };
         let signs = match began {

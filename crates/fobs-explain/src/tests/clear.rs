@@ -4,7 +4,7 @@ use super::*;
 
 /// A first flight that overflowed the queue once, whose packets came after all; then the link was full.
 #[test]
-fn packets_that_arrive_after_all_are_no_random_loss() {
+fn a_bunch_beside_late_packets_is_no_random_loss() {
     let why = explain(&trace_of("auto", |step, s, _| {
         s.waits.add_us(Wait::Pacer, WAIT_US);
         let lost = if step == 5 { 230 } else { 0 };
@@ -14,6 +14,13 @@ fn packets_that_arrive_after_all_are_no_random_loss() {
     }));
     assert_ne!(why.limit, Some(Limit::RandomLoss), "{why:#?}");
     assert!(!why.sentence.contains("at any rate"), "{}", why.sentence);
+    // A receiver that stalls has as many packets late, and the path loses others as by chance all the while.
+    let why = explain(&trace_of("cubic", |step, s, _| {
+        s.waits.add_us(Wait::Window, WAIT_US);
+        send(s, STEP_PACKETS, [2, 0, 1, 3, 1, 1, 2, 0, 1, 2][step as usize % 10]);
+        s.packets_late += if step % 10 == 4 { 37 } else { 0 };
+    }));
+    assert_eq!(why.limit, Some(Limit::RandomLoss), "{why:#?}");
 }
 
 /// TCP at one rate all the time, while its window would let twice as much pass: the sender's own network
