@@ -38,7 +38,7 @@ impl Rates {
         self.median.max(self.mean)
     }
 
-    /// What a policer lets pass: the median. The mean has what it let pass at first, while its bucket was full.
+    /// What a policer lets pass: the median. The mean has what passed at first, while its bucket was full.
     pub(super) fn policed(self) -> f64 {
         if self.median >= self.mean * MEDIAN_SHOWS { self.median } else { self.carried() }
     }

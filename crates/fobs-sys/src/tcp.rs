@@ -142,7 +142,7 @@ impl TcpInfo {
     pub(crate) fn of_bytes(bytes: &[u8]) -> TcpInfo {
         let mut raw = RawTcpInfo::default();
         let len = bytes.len().min(size_of::<RawTcpInfo>());
-        // SAFETY: both are valid for `len` bytes and do not overlap, and any bytes are a value of its integers.
+        // SAFETY: both are valid for `len` bytes and do not overlap; any bytes are a value of its integers.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut raw).cast::<u8>(), len) };
         TcpInfo::of(&raw)
     }

@@ -208,7 +208,7 @@ impl<'a> Facts<'a> {
         self.rates(path).carried()
     }
 
-    /// What a policer lets pass, datagram bits per second as it counts. A copy may have had more on the whole.
+    /// What a policer lets pass, datagram bits per second as it counts. A copy may have had more in all.
     pub(super) fn policed_bps(&self) -> f64 {
         self.path.rates.policed()
     }

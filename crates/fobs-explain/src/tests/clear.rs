@@ -96,7 +96,7 @@ fn a_starved_sender_does_not_limit_where_the_path_is_full() {
     assert!(cpu.share > 0.3, "{half:#?}");
 }
 
-/// Packets arrive at one rate behind a queue, and their acks come in bunches over a busy way back; and both vary.
+/// Packets arrive at one rate behind a queue, and their acks come in bunches; and both vary.
 #[test]
 fn acks_in_bunches_are_no_other_traffic() {
     let of = |sent: fn(u64) -> u64, late: fn(u64) -> u64| {

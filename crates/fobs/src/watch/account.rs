@@ -2,7 +2,7 @@
 //!
 //! | share of the time | goes to |
 //! |---|---|
-//! | nothing waited unsent, and the program slept in a call that does nothing else, or for its next turn | its own limit |
+//! | nothing waited unsent, and the program slept, or waited for its next turn | its own limit |
 //! | nothing waited unsent, a thread of the program was busy | its CPU |
 //! | nothing waited unsent, a thread was blocked in a disk | the source |
 //! | nothing waited unsent, over ssh, a channel's window in each round trip | the channel's window |

@@ -1,8 +1,8 @@
 //! Whether a program sleeps by its own choice, as one does that keeps itself to a rate: its main thread is in
 //! a call of the kernel that waits for nothing but time (`/proc/PID/syscall`).
 //!
-//! A program that moves its data in a loop of events (`curl --limit-rate`) waits for its next turn in a call with
-//! a short time limit instead. That is no sleep where it waits for its connection: the account decides.
+//! A program that moves its data in a loop of events (`curl --limit-rate`) waits for its next turn in a call
+//! with a short time limit instead. That is no sleep where it waits for its connection: the account decides.
 //!
 //! A helper that sleeps (a progress display, a `sleep` of a script) moves no data: only processes count that
 //! moved at least a part of the bytes of the busiest one.

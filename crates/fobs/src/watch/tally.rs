@@ -35,8 +35,8 @@ pub(super) struct Moved {
     /// Share of the looks at which nothing waited unsent, and at which something waited unread, 0 to 1.
     pub(super) idle: f64,
     pub(super) unread: f64,
-    /// Share of the looks at which the far end's last answer was no older than a round trip takes, and at which
-    /// as much was in flight as its window lets pass, 0 to 1.
+    /// Share of the looks at which the far end's last answer was no older than a round trip takes, and at
+    /// which as much was in flight as its window lets pass, 0 to 1.
     pub(super) answered: f64,
     pub(super) window_full: f64,
     /// Round trip now, the smallest at a look, and the smallest ever; zero if unknown.

@@ -172,8 +172,8 @@ fn shares(trace: &Trace) -> impl Fn(Limit) -> f64 {
     move |limit| causes.iter().find(|cause| cause.limit == limit).map_or(0.0, |cause| cause.share)
 }
 
-/// `scp` of many small files, `curl --limit-rate` in both directions, a server that reads slowly, and a download
-/// of which the program takes a part at times only.
+/// `scp` of many small files, `curl --limit-rate` in both directions, a server that reads slowly, and a
+/// download of which the program takes a part at times only.
 #[test]
 fn programs_that_wait_between_pieces_are_told_apart() {
     let small = trace_of(Carrier::Ssh, |_, _, m| (m.acked, m.idle, m.answered) = (40_000, 0.95, 0.9));
@@ -195,7 +195,7 @@ fn programs_that_wait_between_pieces_are_told_apart() {
         (m.acked, m.rtt, m.rtt_low) = (300_000, Duration::from_millis(35), Duration::from_millis(35));
     });
     assert!(shares(&reads_slowly)(Limit::Destination) > 0.7, "{:#?}", explain(&reads_slowly));
-    // A far end that writes to its disk for a second and a half at a time, behind the window of an ssh channel.
+    // A far end that writes to its disk for a second and a half at a time, behind an ssh channel.
     let stalls = trace_of(Carrier::Ssh, |step, _, m| {
         if step % 15 > 2 {
             (m.acked, m.sent, m.busy, m.idle) = (0, 0, Duration::ZERO, 1.0);
