@@ -76,22 +76,28 @@ impl<'a> Causes<'a> {
 
     /// Whether the first cause is an answer.
     pub(super) fn certainty(&self) -> Certainty {
-        match &self.causes[..] {
-            [first] if first.probability >= CLEAR => Certainty::Clear,
-            [first, second, ..]
-                if first.probability >= CLEAR && first.probability - second.probability >= AHEAD =>
-            {
-                Certainty::Clear
-            }
-            _ => Certainty::Unclear,
+        let Some(first) = self.causes.first() else { return Certainty::Unclear };
+        let next = self.next().map_or(0.0, |next| next.probability);
+        if first.probability >= CLEAR && first.probability - next >= AHEAD {
+            Certainty::Clear
+        } else {
+            Certainty::Unclear
         }
+    }
+
+    /// The likeliest cause beside the first, which may have taken less time than others.
+    pub(super) fn next(&self) -> Option<Cause> {
+        self.causes.iter().skip(1).copied().max_by(|a, b| a.probability.total_cmp(&b.probability))
     }
 }
 
 /// Seconds that a limit took in a segment. Where an end starves the sender, the path's time is that end's:
 /// it was busy meanwhile, and the path had time to spare.
 fn seconds(facts: &Facts, limit: Limit) -> f64 {
-    let own: f64 = (limit.row().stages)(facts).iter().map(|&stage| facts.budget.seconds(stage)).sum();
+    let is_lent = |stage: &Stage| facts.fills_its_path() && OF_THE_CPU.contains(stage);
+    let stages = (limit.row().stages)(facts).iter().filter(|stage| !is_lent(stage));
+    let own: f64 = stages.map(|&stage| facts.budget.seconds(stage)).sum();
+    let own = if limit == limit_of(facts.path.kind) { own + lent_seconds(facts) } else { own };
     match facts.starves() {
         Some(end) if end == limit => own + path_seconds(facts),
         Some(_) if limit == limit_of(facts.path.kind) => own - path_seconds(facts),
@@ -99,9 +105,19 @@ fn seconds(facts: &Facts, limit: Limit) -> f64 {
     }
 }
 
+/// Stages of a sender that computes, or waits for a CPU. A receiver that does empties its socket at a steady
+/// rate behind a queue as a path would: that rate is its own.
+const OF_THE_CPU: &[Stage] = &[Stage::Hashing, Stage::Sealing, Stage::SenderCpu];
+
+/// Seconds of these stages where the path had all that it carries all the same: more CPU would gain nothing.
+fn lent_seconds(facts: &Facts) -> f64 {
+    let time = || OF_THE_CPU.iter().map(|&stage| facts.budget.seconds(stage)).sum();
+    if facts.fills_its_path() { time() } else { 0.0 }
+}
+
 /// Seconds in which the sender waited for the path.
 fn path_seconds(facts: &Facts) -> f64 {
-    facts.budget.seconds(Stage::Pacing) + facts.budget.seconds(Stage::CongestionWindow)
+    facts.budget.seconds(Stage::Pacing) + facts.budget.seconds(Stage::CongestionWindow) + lent_seconds(facts)
 }
 
 /// The limit that has the path's stages if it is of this kind.

@@ -6,6 +6,7 @@ use super::decide::decide;
 use super::forecast::Forecast;
 use super::limits::{Facts, Limit, Place, Stage, goodput_bps, spare};
 use super::losses::{LossCause, losses};
+use super::rates::{Bound, Prediction};
 use super::remedies;
 use super::trace::{End, Trace};
 use fobs_model::words::{percent, rate};
@@ -35,8 +36,12 @@ pub struct Explanation {
     pub sentence: String,
     /// What would help; empty if nothing was measured.
     pub fix: String,
-    /// The rate that the fix would give at most, file bits per second; `None` where that is unknown.
+    /// The rate that the fix would give, file bits per second, no more than the path was seen to carry;
+    /// `None` where that is unknown.
     pub predicted_bps: Option<f64>,
+    /// Whether that is the most that it would give, or the path may carry more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_bound: Option<Bound>,
     /// What `fobs` would make of the same path; of a program of another make, where the path limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fobs: Option<Forecast>,
@@ -85,8 +90,8 @@ pub fn explain(trace: &Trace) -> Explanation {
     let Some(facts) = found.segment_of(cause.limit) else { return nothing(trace) };
     let (limit, share) = (cause.limit, cause.share);
     let certainty = found.certainty();
-    let predicted_bps = predicted(facts, limit, share);
-    let second = found.causes.get(1).copied();
+    let predicted = (limit.row().prediction)(facts, share);
+    let second = found.next();
     Explanation {
         limit: Some(limit),
         share,
@@ -96,11 +101,12 @@ pub fn explain(trace: &Trace) -> Explanation {
             Certainty::Clear => sentence(facts, limit, share, beside(&found)),
             Certainty::Unclear => unclear(cause, second),
         },
-        fix: fix(facts, limit, predicted_bps),
-        predicted_bps,
+        fix: fix(facts, limit, predicted),
+        predicted_bps: predicted.and_then(|found| gains(facts, found)).map(Prediction::bps),
+        predicted_bound: predicted.and_then(|found| gains(facts, found)).map(Prediction::bound),
         fobs: Forecast::of(facts, limit),
         decide: (certainty == Certainty::Unclear)
-            .then(|| decide(limit, second.map(|second| second.limit)).to_owned()),
+            .then(|| decide(limit, second.map(|second| second.limit), facts.is_of_another()).to_owned()),
         evidence: facts.sender().map_or_else(Vec::new, |sender| (limit.row().evidence)(facts, sender)),
         budget: spent(&found.facts),
         stretches: if found.stretches.len() > 1 { found.stretches.clone() } else { Vec::new() },
@@ -120,6 +126,7 @@ fn nothing(trace: &Trace) -> Explanation {
         sentence: "Nothing was measured: the copy was over too soon.".to_owned(),
         fix: String::new(),
         predicted_bps: None,
+        predicted_bound: None,
         fobs: None,
         decide: None,
         causes: Vec::new(),
@@ -166,19 +173,31 @@ fn unclear(first: Cause, second: Option<Cause>) -> String {
     }
 }
 
-fn predicted(facts: &Facts, limit: Limit, share: f64) -> Option<f64> {
-    let found = (limit.row().prediction)(facts, share)?;
-    (found > GAIN_SHOWN * facts.goodput_bps).then_some(found)
+/// A prediction that is worth saying.
+fn gains(facts: &Facts, found: Prediction) -> Option<Prediction> {
+    (found.bps() > GAIN_SHOWN * facts.goodput_bps).then_some(found)
 }
 
-fn fix(facts: &Facts, limit: Limit, predicted_bps: Option<f64>) -> String {
-    let up_to = match predicted_bps {
-        Some(predicted) => {
-            format!("; predicted: up to {} instead of {}", rate(predicted), rate(facts.goodput_bps))
-        }
-        None => String::new(),
-    };
-    format!("{}{up_to}.", (limit.row().fix)(facts))
+fn fix(facts: &Facts, limit: Limit, predicted: Option<Prediction>) -> String {
+    let action = (limit.row().fix)(facts);
+    let had = rate(facts.goodput_bps);
+    match predicted.map(|found| (gains(facts, found), found.bound())) {
+        Some((Some(found), bound)) => format!("{action}{PREDICTED}{}.", gain(found.bps(), bound, &had)),
+        Some((None, Bound::AtLeast)) => format!("{action}{PREDICTED}not known: {NOT_TRIED}."),
+        Some((None, Bound::UpTo)) | None => format!("{action}."),
+    }
+}
+
+/// What stands before a prediction, and why one is no more than a lower bound.
+const PREDICTED: &str = "; predicted: ";
+const NOT_TRIED: &str = "whether the path carries more was not tried";
+
+/// A predicted rate in words, beside the one that the copy had.
+fn gain(bps: f64, bound: Bound, had: &str) -> String {
+    match bound {
+        Bound::UpTo => format!("up to {} instead of {had}", rate(bps)),
+        Bound::AtLeast => format!("at least {} instead of {had}; {NOT_TRIED}", rate(bps)),
+    }
 }
 
 /// Where the time of all segments went.
@@ -222,11 +241,14 @@ impl Explanation {
     /// be done.
     pub fn advice(&self) -> String {
         let gain = match self.predicted_bps {
-            Some(bps) => format!(": up to {} instead of {}", rate(bps), rate(self.goodput_bps)),
+            Some(bps) => {
+                let bound = self.predicted_bound.unwrap_or(Bound::UpTo);
+                format!(": {}", gain(bps, bound, &rate(self.goodput_bps)))
+            }
             None => String::new(),
         };
         // What it would give is said once.
-        let fix = self.fix.split("; predicted: ").next().unwrap_or_default().trim_end_matches('.');
+        let fix = self.fix.split(PREDICTED).next().unwrap_or_default().trim_end_matches('.');
         match &self.decide {
             Some(decide) => format!("To know what would help: {decide}."),
             None if fix.is_empty() => "Nothing to do: too little was measured.".to_owned(),

@@ -44,9 +44,12 @@ impl Forecast {
         if !facts.is_of_another() || !path_limits(limit) {
             return None;
         }
-        let is_known = limit == Limit::Policer || (limit == Limit::NarrowPath && facts.shows_its_rate());
-        let seen_bps = if is_known { facts.carried_bps(&facts.path) } else { facts.most_bps() };
-        let rate_bps = seen_bps.max(facts.goodput_bps) * TCP_HEADERS;
+        let ceiling = match limit {
+            Limit::Policer | Limit::NarrowPath => facts.ceiling(),
+            _ => facts.seen(),
+        };
+        let is_known = ceiling.is_known();
+        let rate_bps = ceiling.bps().max(facts.goodput_bps) * TCP_HEADERS;
         let rtt_ms = facts.sender()?.rtt_min_us as f64 / 1e3;
         let loss = if limit == Limit::RandomLoss { facts.path.loss } else { 0.0 };
         if rate_bps <= 0.0 || rtt_ms <= 0.0 {

@@ -71,6 +71,9 @@ pub(super) struct Signs {
     pub(super) follows: Option<f64>,
     /// Share of the time in which a queue stood on the way there, 0 to 1.
     pub(super) queued_there: f64,
+    /// Share of the time in which TCP's window would let far more pass than was delivered, 0 to 1: then it is
+    /// not the window that holds the sender, but a bottleneck, be it the sender's own network card.
+    pub(super) unfilled: f64,
     /// How far the queue rose where packets were lost, in packets; `None` if too little is known. A short
     /// queue that overflows was full, a policer has none.
     pub(super) rose: Option<f64>,
@@ -123,6 +126,9 @@ const UNKNOWN: f64 = 0.5;
 /// What `auto`'s own finding that others fill the queue counts, where the path never carried more.
 const COMPETED: f64 = 0.6;
 
+/// Part of the time with a window that is not filled, from which on a steady rate is a bottleneck's.
+const UNFILLED: (f64, f64) = (0.5, 0.8);
+
 /// How far `value` is on the way from the first to the second, 0 to 1.
 fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
     if value.is_finite() { ((value - none) / (full - none)).clamp(0.0, 1.0) } else { 0.0 }
@@ -130,14 +136,14 @@ fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
 
 /// Probabilities of the kinds, in the order of [`PathKind::ALL`]; what is missing to 1 is for something else.
 pub(super) fn probabilities(signs: &Signs) -> [f64; PathKind::ALL.len()] {
-    let queue = grade(signs.queued, (0.2, 0.45));
+    let loss = grade(signs.loss, LOSS_FELT);
+    // A bottleneck whose queue is too short to stand overflows at its rate.
+    let steady = 1.0 - grade(signs.varies, (0.03, 0.08));
+    let queue = grade(signs.queued, (0.2, 0.45)).max(grade(signs.unfilled, UNFILLED) * steady * (1.0 - loss));
     let unsteady = grade(signs.unsteady, (0.03, 0.07));
     let drift = grade(signs.drift, (0.1, 0.2));
     let competed = grade(signs.competed, (0.1, 0.4));
-    let loss = grade(signs.loss, LOSS_FELT);
     let with_rate = if signs.with_rate { 1.0 } else { 0.0 };
-    // A bottleneck whose queue is too short to stand overflows at its rate.
-    let steady = 1.0 - grade(signs.varies, (0.03, 0.08));
     // A queue most of the time leaves random loss no part; one at times does not.
     let filled = grade(signs.queued, (0.4, 0.8));
     let random = loss * (1.0 - with_rate) * (1.0 - filled);
@@ -227,6 +233,8 @@ mod tests {
             (Signs { loss: 0.02, with_rate: true, rose: Some(0.5), ..plain }, PathKind::Policed),
             (Signs { loss: 0.02, with_rate: true, rose: Some(6.0), ..plain }, PathKind::Narrow),
             (Signs { loss: 0.02, ..plain }, PathKind::Lossy),
+            (Signs { unfilled: 0.9, varies: 0.01, ..plain }, PathKind::Narrow),
+            (Signs { unfilled: 0.9, varies: 0.3, ..plain }, PathKind::Untried),
             (Signs { queued: 0.9, varies: 1.0, room: 1.3, ..plain }, PathKind::Narrow),
         ];
         for (signs, expected) in table {

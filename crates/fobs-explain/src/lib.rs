@@ -68,5 +68,6 @@ pub use forecast::Forecast;
 pub use journal::{At, Journal, LOSSES_MAX, Measured, REMEDIES_MAX, SAMPLES_MAX};
 pub use limits::{FASTER_DESTINATION, FASTER_SOURCE, LARGER_BUFFER, Limit, Stage};
 pub use losses::LossCause;
+pub use rates::Bound;
 pub use recorder::Recorder;
 pub use trace::{End, Head, SOURCES_NAMED_MAX, Subject, TRACE_BYTES_MAX, TRACE_VERSION, Trace, TraceError};

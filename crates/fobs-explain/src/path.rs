@@ -2,7 +2,7 @@
 //!
 //! Without a queue, bursts of loss that do not depend on the rate (a radio link) look like a policer's.
 
-use super::figures::{median, ratio, ratio_of, share};
+use super::figures::{median, ratio, ratio_of, seconds, share};
 use super::interval::{Began, Interval, delivered, is_whole, low_rtt};
 use super::kind::{PathKind, Signs, likeliest, probabilities};
 use super::rates::Rates;
@@ -102,23 +102,30 @@ impl PathProfile {
         let queued_time: f64 = steady.iter().filter(|i| i.queued()).map(time).sum();
         let queued = ratio(queued_time, all_time);
         let ((lost, sent), (lost_ever, sent_ever)) = (sums(steady), sums(&charge));
-        // A slow copy may have had its few losses during the ramp-up.
+        // A slow copy may have had its few losses during the ramp-up: then those are judged.
+        let lossy = if lost > 0.0 { steady } else { &charge[..] };
         let loss = if lost > 0.0 { ratio(lost, sent) } else { ratio(lost_ever, sent_ever) };
         let felt = felt_rates(&charge);
-        let felt = &felt[charge.len() - steady.len()..];
-        let excess = excess(felt, steady, typical_bps);
-        let uneven = unevenness(steady, loss);
+        let felt = &felt[charge.len() - lossy.len()..];
+        let excess = excess(felt, lossy, typical_bps);
+        let uneven = unevenness(lossy, loss);
 
         let late: f64 = steady.iter().map(|i| i.sender.packets_late as f64).sum();
+        let is_late = late > 0.0 && late >= LATE_EXPLAINS * lost;
         let with_rate = loss >= LOSS_FELT
-            && late < LATE_EXPLAINS * lost
+            && !is_late
             && (uneven >= UNEVEN
-                || faster_loses(felt, steady) >= FASTER_LOSES
+                || faster_loses(felt, lossy) >= FASTER_LOSES
                 || capped(&charge, typical_bps));
-        let typical = mean_rate(steady);
+        // What piled up before these intervals and came in them is no rate of the path either.
+        let most_sent = most_sent(all, steady.iter().copied());
+        let typical = mean_rate(steady).min(most_sent);
         let late = others(&steady[steady.len() / 2..]);
         let room = ratio_of(best_bps, typical);
-        let signs = Signs { queued, loss, with_rate, room, ..others(steady) };
+        // A bunch of losses beside as many packets that were only late tells of neither chance nor rate.
+        let loss_felt = if is_late && uneven >= UNEVEN { 0.0 } else { loss };
+        let rose = rose_where_lost(lossy);
+        let signs = Signs { queued, loss: loss_felt, with_rate, room, rose, ..others(steady) };
         let signs = match began {
             Began::WorsePath => signs.after(before, typical, &late),
             Began::Otherwise | Began::BetterPath => signs,
@@ -135,7 +142,7 @@ impl PathProfile {
             loss,
             uneven,
             excess,
-            rates: Rates::of(typical_bps, typical, best_bps),
+            rates: Rates::of(typical_bps.min(most_sent), typical, best_bps),
             delivered_bps: 0.0,
             base_ms,
         }
@@ -192,8 +199,12 @@ const STEADY: f64 = 0.05;
 const DRIFT_OWN: f64 = 0.1;
 /// Late packets, as a share of those that stayed lost, from which on the path reorders and loses nothing.
 const LATE_EXPLAINS: f64 = 1.0;
-/// Fewest intervals with losses that show how far the queue rises when it overflows.
-const LOSSY_MIN: usize = 2;
+/// Ratio of what a TCP window lets pass in a round trip to what was delivered from which on it is not filled:
+/// beyond what the kernel's smoothed round trip may hide.
+const WINDOW_UNFILLED: f64 = 1.4;
+/// By how much the kernel's smoothed round trip varies without a queue, microseconds. Measured: up to 1 ms in
+/// front of a policer, where acks are held back now and then.
+const TCP_NOISE_US: u64 = 1_000;
 /// States of `auto` beside flows that fill queues.
 const COMPETES: &[&str] = &["as cubic", "persists"];
 
@@ -209,6 +220,7 @@ fn others(steady: &[&Interval]) -> Signs {
     let behind_us = steady.iter().filter_map(|i| i.receiver.as_ref()).map(|r| r.behind_max_us).max();
     let windows = measured(steady);
     let queued: Vec<f64> = windows.iter().filter(|w| w.queued).map(|w| w.delivered_bps).collect();
+    let arrivals = unsteady_arrivals(steady);
     let standing: f64 = steady.iter().filter(|i| i.queued_there()).map(|i| i.sender.time_us as f64).sum();
     let base = steady.iter().map(|i| low_rtt(i)).filter(|us| *us > 0).min().unwrap_or(0) as f64;
     let grown: Vec<f64> =
@@ -217,11 +229,6 @@ fn others(steady: &[&Interval]) -> Signs {
     let growth = median(&grown).unwrap_or(0.0);
     let held: Vec<f64> = steady.iter().map(|i| i.held_us() as f64).collect();
     let back = (growth - median(&there).unwrap_or(0.0) - median(&held).unwrap_or(0.0)).max(0.0);
-    let rose: Vec<f64> = steady
-        .iter()
-        .filter(|i| i.sender.packets_lost > 0 && i.sender.rtt_low_us > 0)
-        .map(|i| i.rose_packets())
-        .collect();
     let all_rates: Vec<f64> = windows.iter().map(|w| w.delivered_bps).collect();
     // Acks for each packet at both ends: the receiver's samples overlap, which leaves the ratio as it is.
     // Traces of older programs count no acks.
@@ -232,11 +239,11 @@ fn others(steady: &[&Interval]) -> Signs {
     let (paced, windowed) = (total(|s| s.waits.us(Wait::Pacer)), total(|s| s.waits.us(Wait::Window)));
     let counted = steady.iter().any(|i| i.sender.acks > 0 && i.sender.rtt_low_us > 0);
     Signs {
-        unsteady: if queued.len() >= QUEUED_MIN { spread(&queued) } else { 0.0 },
+        unsteady: if queued.len() >= QUEUED_MIN { spread(&queued).min(arrivals) } else { 0.0 },
         drift: drift(&windows),
         follows: follows(&windows),
         queued_there: ratio(standing, all_time),
-        rose: if rose.len() >= LOSSY_MIN { median(&rose) } else { None },
+        unfilled: ratio(steady.iter().filter(|i| is_unfilled(i)).map(|i| time(&i)).sum(), all_time),
         varies: if all_rates.len() >= QUEUED_MIN { spread(&all_rates) } else { 1.0 },
         competed: ratio(competed, all_time),
         reordered: ratio(received(|r| r.reordered), received(|r| r.packets)),
@@ -251,11 +258,13 @@ fn others(steady: &[&Interval]) -> Signs {
 }
 
 /// The highest rate of any stretch with enough packets, or of an interval that has as many; of a shorter
-/// copy, its mean. What piled up just before, unseen, arrived in that time, too.
+/// copy, its mean. What piled up just before, unseen, arrived in that time, too. Nor is what was held back on
+/// its way and came at once a rate of the path: none is higher than what was sent a round trip before.
 fn best_of(whole: &[&Interval]) -> f64 {
     let (mut best, mut took_us, mut bytes, mut packets) = (0.0f64, 0.0, 0.0, 0.0);
     let mut late_us = 0.0;
-    for interval in whole {
+    for (place, interval) in whole.iter().enumerate() {
+        let sent_bps = sent_before(&whole[..=place]);
         let sender = &interval.sender;
         let (own_us, own) = (sender.time_us as f64, sender.bytes_delivered() as f64);
         let arrived = ratio_of(own * sender.packets_sent as f64, sender.bytes_sent as f64);
@@ -264,15 +273,50 @@ fn best_of(whole: &[&Interval]) -> f64 {
         }
         (took_us, bytes, packets) = (took_us + own_us, bytes + own, packets + arrived);
         if arrived >= PACKETS_MEASURED {
-            best = best.max(ratio_of(own * 8e6, own_us + late_us));
+            best = best.max(ratio_of(own * 8e6, own_us + late_us).min(sent_bps));
         }
         if packets >= PACKETS_MEASURED {
-            best = best.max(ratio_of(bytes * 8e6, took_us));
+            best = best.max(ratio_of(bytes * 8e6, took_us).min(sent_bps));
             (bytes, packets) = (0.0, 0.0);
         }
         late_us = interval.late_us();
     }
     if best > 0.0 { best } else { mean_rate(whole) }
+}
+
+/// How far the queue rose where packets were lost, in packets; `None` where none were.
+fn rose_where_lost(intervals: &[&Interval]) -> Option<f64> {
+    let lossy = intervals.iter().filter(|i| i.sender.packets_lost > 0 && i.sender.rtt_low_us > 0);
+    median(&lossy.map(|i| i.rose_packets()).collect::<Vec<f64>>())
+}
+
+/// Whether the window of a TCP stream lets far more pass in a round trip than was delivered.
+fn is_unfilled(interval: &Interval) -> bool {
+    let (window, rtt_us) = (interval.sender.window_bytes as f64, interval.sender.rtt_us as f64);
+    interval.sender.streams.open > 0
+        && ratio_of(window * 8e6, rtt_us) >= WINDOW_UNFILLED * delivered(interval)
+}
+
+/// The highest rate at which was sent what arrived in the last of these intervals: in it, in the one before,
+/// or up to a round trip earlier.
+fn sent_before(whole: &[&Interval]) -> f64 {
+    let Some((last, earlier)) = whole.split_last() else { return 0.0 };
+    let from_s = last.from_s - seconds(low_rtt(last).max(last.sender.rtt_us));
+    let recent = earlier.iter().rev().enumerate().take_while(|(place, i)| *place == 0 || i.to_s > from_s);
+    let rates = recent.map(|(_, i)| sent_bps(i));
+    rates.fold(sent_bps(last), f64::max)
+}
+
+/// The highest rate at which was sent what arrived in any of these intervals, which are among all of them.
+pub(super) fn most_sent<'a>(all: &[Interval], of: impl Iterator<Item = &'a Interval>) -> f64 {
+    let all: Vec<&Interval> = all.iter().collect();
+    let before = |i: &Interval| all.partition_point(|other| other.from_s <= i.from_s);
+    of.map(|i| sent_before(&all[..before(i)])).fold(0.0, f64::max)
+}
+
+/// Rate at which was sent, bits per second.
+fn sent_bps(interval: &Interval) -> f64 {
+    interval.sender.bytes_sent as f64 * 8e6 / interval.sender.time_us.max(1) as f64
 }
 
 /// Mean delivery rate, bits per second.
@@ -289,6 +333,16 @@ fn spread(figures: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let at = |quarters: usize| sorted[(sorted.len() - 1) * quarters / 4];
     if at(2) > 0.0 { (at(3) - at(1)) / 2.0 / at(2) } else { 0.0 }
+}
+
+/// Relative spread of the rate at which packets arrived while a queue stood: acks that come in bunches tell
+/// nothing of it. Without samples of the receiver nothing is known.
+fn unsteady_arrivals(steady: &[&Interval]) -> f64 {
+    let queued = steady.iter().filter(|i| i.queued()).filter_map(|i| i.receiver.as_ref());
+    let rates =
+        queued.filter(|r| r.time_us > 0 && r.packets > 0).map(|r| r.packets as f64 / r.time_us as f64);
+    let rates: Vec<f64> = rates.collect();
+    if rates.len() >= QUEUED_MIN { spread(&rates) } else { f64::INFINITY }
 }
 
 impl Interval {
@@ -324,7 +378,10 @@ impl Interval {
         let bytes = ratio_of(sender.bytes_sent as f64, sender.packets_sent as f64);
         let rose_us = match sender.streams.open {
             0 => sender.forward_high_us,
-            _ => sender.rtt_high_us.max(sender.rtt_low_us).saturating_sub(sender.rtt_min_us),
+            _ => {
+                let rose_us = sender.rtt_high_us.max(sender.rtt_low_us).saturating_sub(sender.rtt_min_us);
+                rose_us.saturating_sub(TCP_NOISE_US)
+            }
         };
         ratio_of(rose_us as f64 / 8e6 * delivered(self), bytes)
     }
@@ -365,10 +422,9 @@ fn sums(intervals: &[&Interval]) -> (f64, f64) {
 /// Bits per second at which each interval's losses were sent: a loss is detected a round trip later, so the
 /// interval before counts as well.
 fn felt_rates(intervals: &[&Interval]) -> Vec<f64> {
-    let sent = |i: &Interval| i.sender.bytes_sent as f64 * 8e6 / i.sender.time_us.max(1) as f64;
     let mut before = 0.0;
     let felt = intervals.iter().map(|i| {
-        let now = sent(i);
+        let now = sent_bps(i);
         now.max(std::mem::replace(&mut before, now))
     });
     felt.collect()
@@ -418,7 +474,7 @@ fn faster_loses(felt: &[f64], intervals: &[&Interval]) -> f64 {
 /// grew, and at least half of the excess was lost.
 fn capped(intervals: &[&Interval], typical_bps: f64) -> bool {
     intervals.iter().any(|i| {
-        let sent = i.sender.bytes_sent as f64 * 8e6 / i.sender.time_us.max(1) as f64;
+        let sent = sent_bps(i);
         let lost = ratio(i.sender.packets_lost as f64, i.sender.packets_sent as f64);
         !i.queued()
             && sent >= OVERSHOOT * typical_bps

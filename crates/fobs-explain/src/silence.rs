@@ -1,7 +1,7 @@
 //! Stretches in which nothing came back: an outage of the path, or a receiver that stood still.
 
-use super::figures::{around, share};
-use super::journal::Journal;
+use super::figures::{around, ratio_of, share};
+use super::journal::{At, Journal};
 use super::names::Stage;
 use super::trace::Trace;
 use fobs_model::sample::SenderSample;
@@ -60,7 +60,7 @@ pub(super) fn outages(trace: &Trace) -> Vec<Option<Stage>> {
             }
             let stage =
                 if share(receiver.stood_us, length) >= STOOD { Stage::ReceiverPaused } else { Stage::Outage };
-            let back = end + recovery(&steps, at, end, length);
+            let back = end + recovery(samples, &steps, at, end);
             found[at..back].fill(Some(stage));
             at = back;
         } else {
@@ -84,24 +84,46 @@ fn is_silent(step: &SenderSample, waits: &[Wait]) -> bool {
     step.bytes_delivered() == 0 && share(waited, step.time_us) >= WAITED
 }
 
-/// Intervals after a silence until the earlier rate is back.
-fn recovery(steps: &[SenderSample], from: usize, end: usize, length_us: u64) -> usize {
+/// Intervals after a silence until the earlier rate is back, and what was lost in it has been detected.
+fn recovery(samples: &[At<SenderSample>], steps: &[SenderSample], from: usize, end: usize) -> usize {
     let rate = |step: &SenderSample| step.bytes_delivered() as f64 / step.time_us.max(1) as f64;
     let mut before: Vec<f64> = steps[from.saturating_sub(BEFORE)..from].iter().map(rate).collect();
     before.sort_by(f64::total_cmp);
     let Some(earlier) = before.get(before.len() / 2) else { return 0 };
+    let length_us: u64 = steps[from..end].iter().fold(0, |sum, step| sum.saturating_add(step.time_us));
     let mut left = length_us.saturating_mul(RECOVERY_MAX);
     let slow = steps[end..].iter().take_while(|step| {
         left = left.saturating_sub(step.time_us.max(1));
         left > 0 && rate(step) < BACK * earlier
     });
-    slow.count()
+    let slow = slow.count();
+    // No more was lost in the silence than what was in flight: later losses are others.
+    let mut in_flight = in_flight(&samples[from].what) + sum(&steps[from..end], |step| step.packets_sent);
+    in_flight -= sum(&steps[from..end + slow], |step| step.packets_lost);
+    let losses = steps[end + slow..].iter().take_while(|step| {
+        let detected = step.packets_lost > 0 && in_flight > 0.0 && left > 0;
+        left = left.saturating_sub(step.time_us.max(1));
+        in_flight -= step.packets_lost as f64;
+        detected
+    });
+    slow + losses.count()
+}
+
+/// Packets in flight at a sample.
+fn in_flight(sample: &SenderSample) -> f64 {
+    let sent = sample.packets_sent as f64;
+    let arrived = ratio_of(sample.bytes_delivered() as f64 * sent, sample.bytes_sent as f64);
+    (sent - sample.packets_lost as f64 - arrived).max(0.0)
+}
+
+fn sum(steps: &[SenderSample], of: fn(&SenderSample) -> u64) -> f64 {
+    steps.iter().map(|step| of(step) as f64).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{STEP_US, send, trace_of};
+    use crate::tests::{PACKET, STEP_US, send, trace_of};
 
     fn stages(silent: std::ops::Range<u64>, stood: bool) -> Vec<Option<Stage>> {
         let trace = trace_of("auto", |step, s, r| {
@@ -136,6 +158,28 @@ mod tests {
         assert_eq!(of(Wait::Answers, "tcp"), None, "nothing of it is on the path");
         assert_eq!(of(Wait::Window, "tcp"), Some(Stage::Outage));
         assert_eq!(of(Wait::Answers, "udp"), Some(Stage::Outage));
+    }
+
+    /// The rate is back at once, and the 300 packets that the silence lost are sent again then.
+    #[test]
+    fn losses_of_a_silence_belong_to_it() {
+        let trace = trace_of("cubic", |step, s, _| {
+            s.waits.add_us(Wait::Window, STEP_US);
+            match step {
+                // Sent, and not heard of again.
+                9 => {
+                    send(s, 300, 0);
+                    s.bytes_acked -= 300 * PACKET;
+                }
+                10..20 => send(s, 1, 1),
+                20 | 21 => send(s, 300, 150),
+                22.. => send(s, 300, 2),
+                _ => send(s, 160, 0),
+            }
+        });
+        let found = outages(&trace);
+        assert_eq!((found[19], found[21]), (Some(Stage::Outage), Some(Stage::Outage)), "{found:?}");
+        assert!(found[22..].iter().all(Option::is_none), "later losses are others: {found:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Records made by hand, one for each limit, and files that are not traces.
 
+mod clear;
 mod figures;
 mod named;
 
@@ -10,9 +11,11 @@ use std::time::Duration;
 
 pub(super) const STEP_US: u64 = 100_000;
 const STEPS: u64 = 30;
+/// What the sending thread waits in a step: most of it.
+const WAIT_US: u64 = STEP_US * 95 / 100;
 /// Packets of a step where the scene sends none: 10 Mbit/s.
 const STEP_PACKETS: u64 = 100;
-const PACKET: u64 = 1250;
+pub(super) const PACKET: u64 = 1250;
 
 /// A transfer of three seconds: `scene` adds each step's figures (from step 0) to the counters of both ends.
 pub(super) fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample)) -> Trace {

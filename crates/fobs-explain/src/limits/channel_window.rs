@@ -15,9 +15,11 @@ pub(super) const ROW: Row = Row {
             facts.channel_rtt_ms()
         )]
     },
-    fix: |_| {
-        "UDP or TCP ports, where the firewalls between allow them (--transport auto uses them then)"
-            .to_owned()
+    fix: |facts| {
+        facts.advice(
+            "UDP or TCP ports, where the firewalls between allow them (--transport auto uses them then)",
+            "several copies at once, or a program that does not send its data through ssh",
+        )
     },
     prediction: unknown,
 };

@@ -15,6 +15,9 @@ fn equal_flows(facts: &Facts) -> Option<f64> {
     (flows.is_finite() && flows >= FLOWS_SHOWN).then(|| flows.round())
 }
 
+/// Movement of the queue that is worth saying, milliseconds a second.
+const MOVED_FELT_MS: f64 = 1.0;
+
 pub(super) const ROW: Row = Row {
     stages: |facts| paced(facts, PathKind::Competing),
     place: Place::Network,
@@ -36,20 +39,27 @@ pub(super) const ROW: Row = Row {
             }
             _ => String::new(),
         };
-        found.push(format!(
-            "while a queue stood {varied}the queue moved by {:.0} ms a second without this copy's packets, which \
-             a queue of its own does not do",
-            1e3 * signs.drift
-        ));
+        let moved_ms = 1e3 * signs.drift;
+        if moved_ms >= MOVED_FELT_MS {
+            found.push(format!(
+                "while a queue stood {varied}the queue moved by {moved_ms:.0} ms a second without this copy's packets, \
+                 which a queue of its own does not do"
+            ));
+        } else if !varied.is_empty() {
+            found.push(format!("while a queue stood {}", varied.trim_end_matches(", and ")));
+        }
         if signs.competed > 0.0 {
             let time = percent(signs.competed);
             found.push(format!("the queue did not empty when this copy sent less, for {time} of the time"));
         }
         found
     },
-    fix: |_| {
-        "copy when the others are quiet, or see who else uses the path; --priority takes a larger share"
-            .to_owned()
+    fix: |facts| {
+        facts.advice(
+            "copy when the others are quiet, or see what else uses the path (a radio link that pauses looks the same); \
+             --priority takes a larger share",
+            "copy when the others are quiet, or see what else uses the path (a radio link that pauses looks the same)",
+        )
     },
-    prediction: |facts, _| Some(facts.most_bps()),
+    prediction: |facts, _| Some(facts.seen().all()),
 };

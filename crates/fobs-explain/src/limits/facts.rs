@@ -8,8 +8,8 @@ use crate::interval::Began;
 use crate::interval::intervals;
 use crate::interval::{Brake, Interval, STOOD_FELT};
 use crate::kind::PathKind;
-use crate::path::{PathProfile, mean_rate};
-use crate::rates::Rates;
+use crate::path::{PathProfile, mean_rate, most_sent};
+use crate::rates::{Ceiling, Prediction, Rates};
 use crate::segment::Segment;
 use crate::trace::{End, Trace};
 use fobs_model::event::control;
@@ -29,6 +29,9 @@ const SENDER_SHORT: f64 = 0.2;
 const BUSY_ALWAYS: f64 = 0.8;
 /// Share of the time for which the sender waits for it, so that its relief gains a tenth.
 const STARVED: f64 = 0.1;
+
+/// Part of a path's rate from which on it is full: what more CPU could gain is less than the rest.
+const FULL: f64 = 0.9;
 
 /// Part of a cap by which a copy may exceed it: bursts at its beginning.
 const CAP_EXCEEDED: f64 = 0.05;
@@ -115,7 +118,8 @@ impl<'a> Facts<'a> {
         let before = before.filter(|_| worse);
         let path = PathProfile::of(if worse { shown } else { all }, &charge, segment.began, before.as_ref());
         // Whatever limited meanwhile, the path carried what was delivered.
-        let path = PathProfile { delivered_bps: mean_rate(shown), ..path };
+        let delivered_bps = mean_rate(shown).min(most_sent(all, shown.iter()));
+        let path = PathProfile { delivered_bps, ..path };
         // Less is carried since, or it is no change for the worse.
         let fell = before.is_none_or(|before| before.rates.carried() > path.rates.carried());
         let path = if worse && fell && path.kind.is_changed_by_a_step() { path.changed() } else { path };
@@ -204,9 +208,9 @@ impl<'a> Facts<'a> {
         self.rates(path).carried()
     }
 
-    /// The same in datagram bits per second, as a policer counts.
-    pub(super) fn carried_wire_bps(&self) -> f64 {
-        self.carried_bps(&self.path) / self.payload().max(f64::MIN_POSITIVE)
+    /// What a policer lets pass, datagram bits per second as it counts. A copy may have had more in all.
+    pub(super) fn policed_bps(&self) -> f64 {
+        self.path.rates.policed()
     }
 
     /// The highest rate that the path carried, file bits per second.
@@ -214,10 +218,24 @@ impl<'a> Facts<'a> {
         self.rates(&self.path).best()
     }
 
-    /// The same, or what the path carried before the step that began this segment.
-    pub(crate) fn most_bps(&self) -> f64 {
-        let before = self.before.as_ref().map_or(0.0, |before| self.carried_bps(before));
-        self.best_bps().max(before)
+    /// What is known of what the path carries: its rate, or the highest that was seen, before a step for the
+    /// worse too.
+    pub(crate) fn ceiling(&self) -> Ceiling {
+        if self.path.kind == PathKind::Policed || self.shows_its_rate() {
+            return self.rates(&self.path).known();
+        }
+        self.seen()
+    }
+
+    /// The highest rate that was seen.
+    pub(crate) fn seen(&self) -> Ceiling {
+        let seen = self.rates(&self.path).seen();
+        self.before.as_ref().map_or(seen, |before| seen.or(self.rates(before).carried_before()))
+    }
+
+    /// What this says to a user of `fobs`, and to one of another program, which has none of its options.
+    pub(super) fn advice(&self, own: &str, of_another: &str) -> String {
+        if self.is_of_another() { of_another } else { own }.to_owned()
     }
 
     /// A cap between commas; nothing of one that was lowered or taken away since: the copy had more.
@@ -235,6 +253,16 @@ impl<'a> Facts<'a> {
     pub(crate) fn shows_its_rate(&self) -> bool {
         let delivered = self.path.rates.scaled(self.payload()).carried();
         self.path.shows_its_rate() && delivered >= self.goodput_bps
+    }
+
+    /// Whether the path had all that it carries over all of the segment, whatever the ends were busy with.
+    pub(crate) fn fills_its_path(&self) -> bool {
+        let carried = match self.path.kind {
+            PathKind::Policed => self.path.rates.policed(),
+            PathKind::Narrow if self.shows_its_rate() => self.path.rates.carried(),
+            _ => return false,
+        };
+        carried > 0.0 && self.path.delivered_bps >= FULL * carried
     }
 
     /// Name of the congestion controller.
@@ -385,28 +413,31 @@ pub(super) fn path_evidence(facts: &Facts) -> Vec<String> {
 }
 
 /// A prediction that nothing supports: the path was not tried at a higher rate.
-pub(super) fn unknown(_: &Facts, _: f64) -> Option<f64> {
+pub(super) fn unknown(_: &Facts, _: f64) -> Option<Prediction> {
     None
 }
 
-/// The limit's time goes to data instead, at no more than the path was seen to carry.
-pub(super) fn time_for_data(facts: &Facts, share: f64) -> Option<f64> {
-    let without = facts.goodput_bps / (1.0 - share).max(0.01);
-    Some(without.min(facts.best_bps()))
+/// The limit's time goes to data instead.
+pub(super) fn time_for_data(facts: &Facts, share: f64) -> Option<Prediction> {
+    Some(facts.ceiling().limits(freed(facts, share)))
 }
 
-/// With a whole CPU instead of a part of one: the path carries what it was seen to carry at least, and the
-/// CPU what its time at work amounts to at most; the middle of both ratios.
-pub(super) fn whole_cpu(facts: &Facts, cpu: Option<Cpu>, share: f64) -> Option<f64> {
-    let least = time_for_data(facts, share)?;
-    let Some(cpu) = cpu.filter(|cpu| cpu.run_us > 0) else { return Some(least) };
-    let most = facts.goodput_bps * cpu.run_us.saturating_add(cpu.delay_us) as f64 / cpu.run_us as f64;
-    Some(if most > least { (least * most).sqrt() } else { least })
+/// With a whole CPU instead of a part of one: as much as its time at work amounts to.
+pub(super) fn whole_cpu(facts: &Facts, cpu: Option<Cpu>, share: f64) -> Option<Prediction> {
+    let whole = cpu.filter(|cpu| cpu.run_us > 0).map_or(0.0, |cpu| {
+        facts.goodput_bps * cpu.run_us.saturating_add(cpu.delay_us) as f64 / cpu.run_us as f64
+    });
+    Some(facts.ceiling().limits(whole.max(freed(facts, share))))
+}
+
+/// The rate if a limit's share of the time went to data.
+fn freed(facts: &Facts, share: f64) -> f64 {
+    facts.goodput_bps / (1.0 - share).max(0.01)
 }
 
 /// What the network had left, to end a sentence with.
 pub(crate) fn spare(facts: &Facts) -> String {
-    let spare = facts.best_bps() - facts.goodput_bps;
+    let spare = facts.ceiling().bps() - facts.goodput_bps;
     if spare > 0.1 * facts.goodput_bps {
         format!("; the network had at least {} to spare", rate(spare))
     } else {

@@ -46,6 +46,7 @@ use fobs_model::sample::SenderSample;
 
 use super::names::each_limit;
 pub use super::names::{Limit, Stage};
+use super::rates::Prediction;
 pub use destination::FASTER_DESTINATION;
 pub(super) use facts::{Facts, goodput_bps, spare};
 pub use receiver_buffer::LARGER as LARGER_BUFFER;
@@ -65,7 +66,7 @@ pub(super) struct Row {
     pub(super) fix: fn(&Facts) -> String,
     /// The rate with the fix, file bits per second, given the limit's share of the time (0 to 1); `None` if
     /// unknown.
-    pub(super) prediction: fn(&Facts, f64) -> Option<f64>,
+    pub(super) prediction: fn(&Facts, f64) -> Option<Prediction>,
 }
 
 /// Where a limit lies.

@@ -11,12 +11,18 @@ pub(super) const ROW: Row = Row {
     phrase: |facts| {
         let carried = rate(facts.carried_bps(&facts.path));
         if facts.shows_its_rate() {
-            format!("the network was the limit: the path carries {carried}")
+            format!("the network was the limit: the path carries {carried} for this copy")
         } else {
             format!("the network was the limit: at least {carried} was delivered")
         }
     },
     evidence: |facts, _| path_evidence(facts),
-    fix: |_| "nothing at the two ends, except -C if the content compresses".to_owned(),
+    fix: |facts| {
+        facts.advice(
+            "nothing at the two ends, except -C if the content compresses; if the link has more, see what else uses it",
+            "nothing at the two ends, except compression (rsync -z, scp -C) if the content compresses; if the link has \
+             more, see what else uses it",
+        )
+    },
     prediction: unknown,
 };

@@ -11,16 +11,24 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |facts| {
         format!(
-            "packet loss was the limit: the network loses {} at any rate, and the congestion control ({}) slows \
-             down for it",
+            "packet loss was the limit: the network loses {} at any rate, and {} slows down for it",
             percent(facts.path.loss),
-            facts.controller_name()
+            if facts.is_of_another() {
+                "TCP".to_owned()
+            } else {
+                format!("the congestion control ({})", facts.controller_name())
+            }
         )
     },
     evidence: |facts, _| path_evidence(facts),
-    fix: |facts| match facts.controller {
+    fix: |facts| {
+        match facts.controller {
+        _ if facts.is_of_another() => "look for the faulty line or radio link on the path; until then a \
+                                       program that does not take such loss for congestion (fobs, or TCP with BBR)"
+            .to_owned(),
         Some(CongestionControl::Auto) => "look for the faulty line or radio link on the path".to_owned(),
         _ => "--cc auto, which does not take such loss for congestion".to_owned(),
+    }
     },
     // The controller kept it below what the path carries, so that was never tried.
     prediction: unknown,

@@ -12,7 +12,7 @@ pub(super) const ROW: Row = Row {
     phrase: |facts| {
         if facts.is_of_another() {
             let had = rate(facts.goodput_bps);
-            return format!("the program itself was the limit: it slept by its own choice, and sent {had}");
+            return format!("the program itself was the limit: it slept by its own choice, and moved {had}");
         }
         let cap = facts.cap_in_words(facts.sender().map_or(0, |s| s.cap_bps));
         format!("the rate that --rate sets{cap} was the limit")
@@ -29,7 +29,8 @@ pub(super) const ROW: Row = Row {
         vec![format!("the pacer waited at the cap; {} packets were lost", sender.packets_lost)]
     },
     fix: |facts| {
-        let option = if facts.is_of_another() { "its limit (rsync: --bwlimit)" } else { "--rate" };
+        let option =
+            if facts.is_of_another() { "its limit (rsync --bwlimit, curl --limit-rate)" } else { "--rate" };
         format!("raise {option} or leave it out; how much more the path carries was not tried")
     },
     prediction: unknown,

@@ -26,5 +26,5 @@ pub(super) const ROW: Row = Row {
     fix: |_| {
         "ask the network's operator what changed at that time (a route, a backup line, a shaper)".to_owned()
     },
-    prediction: |facts, _| facts.before.as_ref().map(|before| facts.carried_bps(before)),
+    prediction: |facts, _| facts.before.as_ref().map(|_| facts.seen().all()),
 };

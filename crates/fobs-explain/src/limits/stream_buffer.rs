@@ -9,10 +9,11 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |_| "the send buffers of the TCP streams were the limit".to_owned(),
     evidence: |_, sender| stream_evidence(sender),
-    fix: |_| {
-        "larger send buffers: as root on the sender, sysctl -w net.ipv4.tcp_wmem='4096 16384 67108864'; or more \
-         streams (--transport tcp:N)"
-            .to_owned()
+    fix: |facts| {
+        let streams = facts.advice("more streams (--transport tcp:N)", "several copies at once");
+        format!(
+            "larger send buffers: as root on the sender, sysctl -w net.ipv4.tcp_wmem='4096 16384 67108864'; or {streams}"
+        )
     },
     prediction: unknown,
 };

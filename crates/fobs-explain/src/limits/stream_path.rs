@@ -8,10 +8,12 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |_| "the congestion windows of the TCP streams were the limit".to_owned(),
     evidence: |_, sender| stream_evidence(sender),
-    fix: |_| {
-        "UDP, where the firewalls between allow it (--transport auto uses it then), or more streams \
-         (--transport tcp:N)"
-            .to_owned()
+    fix: |facts| {
+        facts.advice(
+            "UDP, where the firewalls between allow it (--transport auto uses it then), or more streams \
+             (--transport tcp:N)",
+            "several copies at once, or a program that uses UDP",
+        )
     },
     prediction: unknown,
 };

@@ -9,10 +9,11 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |_| "the receiver's windows of the TCP streams were the limit".to_owned(),
     evidence: |_, sender| stream_evidence(sender),
-    fix: |_| {
-        "larger windows: as root on the receiver, sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'; or more \
-         streams (--transport tcp:N)"
-            .to_owned()
+    fix: |facts| {
+        let streams = facts.advice("more streams (--transport tcp:N)", "several copies at once");
+        format!(
+            "larger windows: as root on the receiver, sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'; or {streams}"
+        )
     },
     prediction: unknown,
 };

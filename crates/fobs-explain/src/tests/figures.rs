@@ -20,6 +20,10 @@ struct Step {
     late: u64,
     behind_us: u64,
     cap_mbit: u64,
+    /// How the threads of both ends fared: running, and ready without a CPU.
+    run_percent: u64,
+    delayed_percent: u64,
+    window_bytes: u64,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -27,7 +31,8 @@ fn step() -> impl Strategy<Value = Step> {
     // Stretches of nothing, of little and of much.
     let sent = prop_oneof![Just(0), 1..20u64, 100..2_000u64];
     let path = (prop_oneof![Just(0), 0..60_000u64], any::<bool>(), 0..20u64, 0..30_000u64);
-    (shares, sent, path, 0..3u64).prop_map(|(shares, sent, path, cap_mbit)| Step {
+    let host = (0..=50u64, prop_oneof![Just(0), 0..=95u64], 0..10_000_000u64);
+    (shares, sent, path, 0..3u64, host).prop_map(|(shares, sent, path, cap_mbit, host)| Step {
         wait: shares.0,
         waited_percent: shares.1,
         sent,
@@ -38,6 +43,9 @@ fn step() -> impl Strategy<Value = Step> {
         late: path.2,
         behind_us: path.3,
         cap_mbit,
+        run_percent: host.0,
+        delayed_percent: host.1.min(100 - host.0),
+        window_bytes: host.2,
     })
 }
 
@@ -67,6 +75,12 @@ fn record(steps: &[Step], is_of_another: bool) -> Trace {
         r.acks += step.sent;
         r.reordered += step.late.min(step.sent);
         r.behind_max_us = step.behind_us;
+        for cpu in [&mut s.cpu, &mut r.cpu] {
+            cpu.run_us += STEP_US * step.run_percent / 100;
+            cpu.delay_us += STEP_US * step.delayed_percent / 100;
+        }
+        s.window_bytes = step.window_bytes;
+        s.streams.open = u64::from(is_of_another);
     });
     if is_of_another {
         trace.head.transport = "tcp".to_owned();
@@ -99,7 +113,10 @@ fn assert_holds(facts: &Facts, before: Option<&Facts>, limit: Limit) {
     let phrase = (limit.row().phrase)(facts);
     let named = rates_in(&phrase);
     let is_changed = limit == Limit::RouteChange && facts.before.is_some();
+    // A bucket that was full at first lets a copy have more than the policer's rate on the whole.
+    let is_policer = limit == Limit::Policer;
     let least = match before {
+        _ if is_policer => facts.path.rates.mean() / 2.0,
         _ if facts.before.is_none() => facts.goodput_bps,
         _ if !is_changed => facts.path.delivered_bps * facts.payload(),
         Some(before) if before.before.is_none() => {
@@ -138,6 +155,142 @@ proptest! {
             }
             let cap = rates_in(&(Limit::RateCap.row().phrase)(facts));
             prop_assert!(cap.iter().all(|bps| bps * 1.1 >= had), "{cap:?} of {}", rate(had));
+        }
+    }
+}
+
+/// Bits on the wire for each bit of a TCP stream, which is what a forecast names.
+const HEADERS: f64 = 1500.0 / 1448.0;
+
+/// The most that any sample of a record shows the path to have carried, bits per second.
+fn most_measured(trace: &Trace) -> f64 {
+    let pairs = trace.journal.sender().windows(2).map(|pair| pair[1].what.since(&pair[0].what));
+    let delivered = pairs.map(|step| step.bytes_delivered() as f64 * 8e6 / step.time_us.max(1) as f64);
+    delivered.fold(0.0, f64::max)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Neither what limited nor what would help names a rate that the path was not seen to carry: not with
+    /// twice the CPU, nor with no outage.
+    #[test]
+    fn no_rate_of_a_random_record_is_above_what_was_measured(steps in steps(), is_of_another in any::<bool>()) {
+        let trace = record(&steps, is_of_another);
+        let most = most_measured(&trace) * HEADERS * (1.0 + ROUNDED) + LEAST_SHOWN;
+        let why = explain(&trace);
+        prop_assert!(why.predicted_bps.is_none_or(|bps| bps <= most), "{} in {why:#?}", rate(most));
+        prop_assert_eq!(why.predicted_bps.is_some(), why.predicted_bound.is_some());
+        if let Some(forecast) = &why.fobs {
+            prop_assert!(forecast.p10_bps.max(forecast.rate_bps) <= most, "{} in {why:#?}", rate(most));
+        }
+        let found = Causes::of(&trace);
+        // The user's own figures are no rates of the path.
+        let of_the_path = |limit: &&Limit| !matches!(limit, Limit::RateCap | Limit::RemoteLimit);
+        for facts in &found.facts {
+            let sender = facts.sender().expect("samples");
+            for limit in Limit::ALL.iter().filter(of_the_path) {
+                let row = limit.row();
+                let mut texts = (row.evidence)(facts, sender);
+                texts.extend([(row.phrase)(facts), (row.fix)(facts), crate::limits::spare(facts)]);
+                let named = texts.iter().flat_map(|text| rates_in(text)).fold(0.0, f64::max);
+                prop_assert!(named <= most, "{limit:?}: {} of {}: {texts:?}", rate(named), rate(most));
+                let predicted = (row.prediction)(facts, 0.99).map_or(0.0, |found| found.bps());
+                prop_assert!(predicted <= most, "{limit:?}: {} of {}", rate(predicted), rate(most));
+            }
+        }
+    }
+}
+
+/// Of 27 Mbit/s a starved CPU would make 214: the path was seen to carry 35.
+#[test]
+fn a_whole_cpu_gives_no_more_than_the_path_was_seen_to_carry() {
+    let why = explain(&trace_of("auto", |step, s, _| {
+        s.waits.add_us(Wait::Pacer, STEP_US / 20);
+        s.cpu.run_us += STEP_US / 10;
+        s.cpu.delay_us += if step < 6 { STEP_US / 20 } else { STEP_US * 8 / 10 };
+        send(s, if step < 6 { 350 } else { 250 }, 0);
+    }));
+    assert_eq!(why.limit, Some(Limit::SenderCpu), "{why:#?}");
+    assert!(why.predicted_bps.is_some_and(|bps| (bps - 35e6).abs() < 1e6), "{why:#?}");
+    assert_eq!(why.predicted_bound, Some(Bound::AtLeast), "{why:#?}");
+    let says = "at least 35.0 Mbit/s instead of 27.0 Mbit/s; whether the path carries more was not tried";
+    assert!(why.fix.contains(says) && why.advice().contains(says), "{}", why.fix);
+}
+
+/// A radio link that holds everything back for 0.2 s, and then delivers it at once.
+#[test]
+fn acks_that_come_at_once_are_no_rate_of_the_path() {
+    let trace = trace_of("auto", |step, s, _| {
+        s.waits.add_us(Wait::Source, STEP_US / 2);
+        work(&mut s.reader, 90, 0);
+        let arrived = s.bytes_acked;
+        send(s, 800, 0);
+        s.bytes_acked = if step % 3 == 2 { s.bytes_sent } else { arrived };
+    });
+    let (why, sent) = (explain(&trace), 80e6);
+    let most = why.predicted_bps.unwrap_or(why.goodput_bps);
+    assert!(most <= 1.01 * sent && !why.sentence.contains("to spare"), "{why:#?}");
+}
+
+/// A starved receiver leaves packets in its socket for 0.4 s at a time, and then takes all of them in 0.1 s.
+#[test]
+fn what_piled_up_at_the_receiver_is_no_rate_of_the_path() {
+    let trace = trace_of("auto", |step, s, r| {
+        s.waits.add_us(Wait::Pacer, WAIT_US);
+        let arrived = s.bytes_acked;
+        send(s, 1000, 0);
+        let drains = step % 5 == 4;
+        s.bytes_acked = if drains { s.bytes_sent } else { arrived + 50 * PACKET };
+        r.cpu.run_us += STEP_US / 10;
+        r.cpu.delay_us += if drains { 0 } else { STEP_US * 85 / 100 };
+        r.wait_us -= if drains { 0 } else { STEP_US * 85 / 100 };
+        (s.rtt_us, s.rtt_low_us) = if drains { (20_000, 20_000) } else { (300_000, 280_000) };
+    });
+    let (why, sent) = (explain(&trace), 100e6);
+    assert!(why.predicted_bps.is_none_or(|bps| bps <= 1.01 * sent), "{why:#?}");
+    let named = rates_in(&why.text()).into_iter().fold(0.0, f64::max);
+    assert!(named <= 1.01 * sent, "{}", why.text());
+}
+
+/// What is said to a user of rsync has no option of `fobs`, and the other way round.
+#[test]
+fn advice_names_options_of_the_program_that_copied() {
+    let own = ["--rate", "--cc", "--transport", "--priority", "--deadline", "--fsync", " -C if", "--explain"];
+    for is_of_another in [false, true] {
+        let steps = [Step {
+            wait: 3,
+            waited_percent: 90,
+            sent: 500,
+            lost_percent: 1,
+            acked: true,
+            queue_us: 9_000,
+            there: true,
+            late: 0,
+            behind_us: 0,
+            cap_mbit: 0,
+            run_percent: 5,
+            delayed_percent: 0,
+            window_bytes: 0,
+        }];
+        let trace = record(&steps, is_of_another);
+        let facts = Facts::of(&trace);
+        for (first, second) in Limit::ALL.iter().flat_map(|a| Limit::ALL.iter().map(move |b| (*a, *b))) {
+            // Only a sender of ours has these, and a receiver that syncs.
+            if is_of_another && matches!(first, Limit::Deadline | Limit::RemoteLimit) {
+                continue;
+            }
+            let texts = [
+                (first.row().fix)(&facts),
+                (first.row().phrase)(&facts),
+                crate::decide::decide(first, Some(second), is_of_another).to_owned(),
+                crate::decide::decide(first, None, is_of_another).to_owned(),
+            ];
+            for text in texts {
+                let foreign = if is_of_another { &own[..] } else { &["rsync", "scp", "--limit-rate"][..] };
+                let found = foreign.iter().find(|option| text.contains(**option));
+                assert_eq!(found, None, "{first:?} of another program: {is_of_another}: {text}");
+            }
         }
     }
 }

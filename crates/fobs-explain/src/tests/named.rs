@@ -2,9 +2,6 @@
 
 use super::*;
 
-/// What the sending thread waits in a step: most of it.
-const WAIT_US: u64 = STEP_US * 95 / 100;
-
 fn assert_named(scenes: &[(&str, Trace, Limit)]) {
     for (scene, trace, expected) in scenes {
         let why = explain(trace);

@@ -115,7 +115,7 @@ impl Watch {
         let now = Instant::now();
         let runs = self.processes.look(now);
         let connections = self.diag.connections().map_err(WatchError::NoDiag)?;
-        self.tally.look(&connections, self.processes.sockets());
+        self.tally.look(connections.iter().filter(|it| self.processes.carries(it.inode)));
         for name in self.processes.names() {
             if !self.tools.contains(name) && self.tools.len() < processes::PROCESSES_MAX {
                 self.tools.push(name.clone());

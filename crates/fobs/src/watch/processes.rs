@@ -30,6 +30,8 @@ pub(super) struct Worked {
     pub(super) stopped: f64,
     /// Share of the looks at which what moves its data slept by its own choice, 0 to 1.
     pub(super) slept: f64,
+    /// Share of the looks at which what holds its connections waited for events, for a short time, 0 to 1.
+    pub(super) turns: f64,
 }
 
 /// A thread's account at some moment.
@@ -46,7 +48,10 @@ pub(super) struct Processes {
     searched: Option<Instant>,
     pids: Vec<u32>,
     names: Vec<String>,
-    sockets: HashSet<u64>,
+    /// Sockets, and the process that holds each.
+    sockets: HashMap<u64, u32>,
+    /// Processes that hold one of the connections.
+    carriers: HashSet<u32>,
     udp: bool,
     denied: bool,
     looks: u32,
@@ -69,7 +74,8 @@ impl Processes {
             searched: None,
             pids: vec![root],
             names: Vec::new(),
-            sockets: HashSet::new(),
+            sockets: HashMap::new(),
+            carriers: HashSet::new(),
             udp: false,
             denied: false,
             looks: 0,
@@ -83,9 +89,11 @@ impl Processes {
         Ok(processes)
     }
 
-    /// Sockets that its processes hold or held.
-    pub(super) fn sockets(&self) -> &HashSet<u64> {
-        &self.sockets
+    /// Whether one of its processes holds or held a socket that is a connection.
+    pub(super) fn carries(&mut self, connection: u64) -> bool {
+        let Some(pid) = self.sockets.get(&connection) else { return false };
+        self.carriers.insert(*pid);
+        true
     }
 
     pub(super) fn names(&self) -> &[String] {
@@ -111,7 +119,7 @@ impl Processes {
         self.looks += 1;
         let (mut blocked, mut stopped) = (false, true);
         for pid in self.pids.clone() {
-            self.naps.look(pid);
+            self.naps.look(pid, self.carriers.contains(&pid));
             for tid in entries(&format!("/proc/{pid}/task"), THREADS_MAX) {
                 let state = state_of(pid, tid);
                 blocked |= state == Some('D');
@@ -136,12 +144,14 @@ impl Processes {
             self.now.iter().map(|(tid, now)| since(tid, now)).max_by_key(|(run, delay)| run + delay);
         let (run, delay) = busiest.unwrap_or_default();
         let looks = f64::from(self.looks.max(1));
+        let rest = self.naps.take();
         let worked = Worked {
             run_us: run / 1000,
             delay_us: delay / 1000,
             blocked: f64::from(self.blocked) / looks,
             stopped: f64::from(self.stopped) / looks,
-            slept: self.naps.take(),
+            slept: rest.slept,
+            turns: rest.turns,
         };
         // Threads that have ended are forgotten.
         self.before = std::mem::take(&mut self.now);
@@ -187,7 +197,7 @@ impl Processes {
                     let inode = inode
                         .and_then(|rest| rest.strip_suffix(']'))
                         .and_then(|rest| rest.parse::<u64>().ok());
-                    self.sockets.extend(inode);
+                    self.sockets.extend(inode.map(|inode| (inode, pid)));
                 }
             }
             // The files of one that ends are root's from the moment on at which it has given back its memory.
@@ -199,14 +209,14 @@ impl Processes {
 }
 
 /// Whether one of the sockets is one of UDP.
-fn has_udp(pid: u32, sockets: &HashSet<u64>) -> bool {
+fn has_udp(pid: u32, sockets: &HashMap<u64, u32>) -> bool {
     ["udp", "udp6"].iter().any(|table| {
         let table = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
         let inodes = table
             .lines()
             .skip(1)
             .filter_map(|line| line.split_ascii_whitespace().nth(9)?.parse::<u64>().ok());
-        inodes.into_iter().any(|inode| sockets.contains(&inode))
+        inodes.into_iter().any(|inode| sockets.contains_key(&inode))
     })
 }
 

@@ -166,6 +166,49 @@ fn a_program_that_receives_is_told_apart_only_by_what_is_here() {
     assert!(far.text().contains("cannot be told apart"), "{}", far.text());
 }
 
+/// What waited for what, in shares of the time.
+fn shares(trace: &Trace) -> impl Fn(Limit) -> f64 {
+    let causes = explain(trace).causes;
+    move |limit| causes.iter().find(|cause| cause.limit == limit).map_or(0.0, |cause| cause.share)
+}
+
+/// `scp` of many small files, `curl --limit-rate` in both directions, a server that reads slowly, and a
+/// download of which the program takes a part at times only.
+#[test]
+fn programs_that_wait_between_pieces_are_told_apart() {
+    let small = trace_of(Carrier::Ssh, |_, _, m| (m.acked, m.idle, m.answered) = (40_000, 0.95, 0.9));
+    assert!(shares(&small)(Limit::RoundTrips) > 0.8, "{:#?}", explain(&small));
+    // As slow, but the far end answers now and then.
+    let slow = trace_of(Carrier::Ssh, |_, _, m| (m.acked, m.idle, m.answered) = (40_000, 0.95, 0.2));
+    assert!(shares(&slow)(Limit::Destination) > 0.8, "{:#?}", explain(&slow));
+    let limited = trace_of(Carrier::Tcp, |_, w, m| (m.acked, m.idle, w.turns) = (300_000, 0.95, 0.9));
+    assert!(shares(&limited)(Limit::RateCap) > 0.8, "{:#?}", explain(&limited));
+    let down = |unread: f64| {
+        trace_of(Carrier::Tcp, move |_, w, m| {
+            (m.received, m.acked, m.unread, m.idle, w.turns) = (300_000, 0, unread, 1.0, 0.9);
+        })
+    };
+    assert!(shares(&down(0.9))(Limit::RateCap) > 0.8, "{:#?}", explain(&down(0.9)));
+    assert!(shares(&down(0.0))(Limit::FarSide) > 0.8, "{:#?}", explain(&down(0.0)));
+    let reads_slowly = trace_of(Carrier::Tcp, |_, _, m| {
+        (m.window_limited, m.window_full, m.window_left) = (STEP / 10, 0.9, 0.52);
+        (m.acked, m.rtt, m.rtt_low) = (300_000, Duration::from_millis(35), Duration::from_millis(35));
+    });
+    assert!(shares(&reads_slowly)(Limit::Destination) > 0.7, "{:#?}", explain(&reads_slowly));
+    // A far end that writes to its disk for a second and a half at a time, behind an ssh channel.
+    let stalls = trace_of(Carrier::Ssh, |step, _, m| {
+        if step % 15 > 2 {
+            (m.acked, m.sent, m.busy, m.idle) = (0, 0, Duration::ZERO, 1.0);
+        }
+    });
+    assert!(shares(&stalls)(Limit::Destination) > 0.6, "{:#?}", explain(&stalls));
+    // Pieces with nothing between them: still a download.
+    let pieces = trace_of(Carrier::Tcp, |step, _, m| {
+        (m.received, m.acked, m.idle) = (if step % 2 == 0 { 600_000 } else { 0 }, 0, 1.0);
+    });
+    assert!(shares(&pieces)(Limit::FarSide) > 0.9, "{:#?}", explain(&pieces));
+}
+
 /// Watches a program until it ends.
 fn watched(program: &mut Command) -> Result<Trace, WatchError> {
     let mut child = program.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a shell");
