@@ -195,7 +195,7 @@ const LATE_EXPLAINS: f64 = 1.0;
 /// Fewest intervals with losses that show how far the queue rises when it overflows.
 const LOSSY_MIN: usize = 2;
 /// States of `auto` beside flows that fill queues.
-const COMPETES: &[&str] = &["as cubic", "persists"];
+const COMPETES: &[&str] = &["as cubic", "as bbr", "persists"];
 
 /// Signs beside queue and loss.
 fn others(steady: &[&Interval]) -> Signs {
