@@ -206,7 +206,7 @@ const WINDOW_UNFILLED: f64 = 1.4;
 /// front of a policer, where acks are held back now and then.
 const TCP_NOISE_US: u64 = 1_000;
 /// States of `auto` beside flows that fill queues.
-const COMPETES: &[&str] = &["as cubic", "persists"];
+const COMPETES: &[&str] = &["as cubic", "as bbr", "persists"];
 
 /// Signs beside queue and loss.
 fn others(steady: &[&Interval]) -> Signs {

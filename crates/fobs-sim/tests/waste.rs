@@ -31,6 +31,17 @@ fn a_policer_costs_little_beyond_the_start() {
     }
 }
 
+/// A round trip of these paths has less than one packet, so no single one shows that a rate loses a fifth.
+#[test]
+fn a_ramp_on_a_slow_policed_path_ends_by_its_losses() {
+    for seed in SEEDS {
+        let policer = PolicerConfig { rate: 7 * MBIT / 10, depth: 15_000, refill: 0 };
+        let scene = Scene::new(2 * MBIT, 10 * MS).seed(seed).queue(6 * PACKET).lasts(90 * SEC);
+        let (share, waste) = moved(scene.link(|link| link.policer = Some(policer)), 4 * MBIT);
+        assert!(share >= 0.3 && waste <= 0.19, "seed {seed}: share {share}, waste {waste}");
+    }
+}
+
 #[test]
 fn a_first_flight_that_is_mostly_lost_is_not_repeated_at_once() {
     for seed in SEEDS {

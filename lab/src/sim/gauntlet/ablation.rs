@@ -1,11 +1,10 @@
 //! `--ablate` and `--without`: what each rule of `auto` is worth.
 //!
 //! A rule is removed by numbers that make it idle, so that what ships has no switch for it. Every variant
-//! plays
-//! the same cells. A cell's figure is the goodput over the best of all variants and of the other controllers;
-//! beside neighbours it is how near the transfer came to its fair share. The figures are taken over all cells
-//! and
-//! over the cells of each kind, and a rule's worth is what they lose without it, in the kind that loses most.
+//! plays the same cells. A cell's figure is the goodput over the best of all variants and of the other
+//! controllers; beside neighbours it is how near the transfer came to its fair share. The figures are taken
+//! over all cells and over the cells of each kind, and a rule's worth is what they lose without it, in the
+//! kind that loses most.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

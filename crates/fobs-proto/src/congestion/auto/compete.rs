@@ -20,7 +20,7 @@ impl Auto {
                 model.newest.max(held.scaled(1.0 - p.withheld_max))
             }
         };
-        let competition = Competition::new(ack, rate, priority, &model.params);
+        let competition = Competition::new(ack, rate, model.min_rtt, priority, &model.params);
         self.note(ack.now, CRUISE, competition.name(), reason);
         self.detect.crowd = CrowdDetector::default();
         self.forget_bursts();

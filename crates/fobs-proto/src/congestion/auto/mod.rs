@@ -11,7 +11,7 @@
 //!   silence                       what follows when nothing comes back
 //!   findings                      what detectors find
 //!   memory                        what earlier transfers left, and the jump that rests on it
-//!   competition persist           the two laws beside flows that fill queues
+//!   competition                   how it sends beside flows that fill queues, as CUBIC or BBR
 //! ```
 
 mod claims;
@@ -24,7 +24,6 @@ mod findings;
 mod memory;
 mod model;
 mod params;
-mod persist;
 mod ramp;
 mod silence;
 mod state;
@@ -280,8 +279,10 @@ impl Controller for Auto {
 
     fn on_sent(&mut self, sent: &BurstSent) {
         self.sent = self.sent.saturating_add(sent.bytes);
-        if let State::Start(Start::Train(_)) = self.state {
-            self.on_train_sent(sent);
+        match &mut self.state {
+            State::Start(Start::Train(_)) => self.on_train_sent(sent),
+            State::Compete(competition) => competition.on_sent(sent),
+            State::Start(Start::Ramp(_)) | State::Cruise(_) => {}
         }
     }
 

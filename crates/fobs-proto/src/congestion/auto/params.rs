@@ -13,11 +13,6 @@ use std::time::Duration;
 
 /// Least round trips that a trend of delay consists of (`detect::burst`): all must rise.
 pub(super) const TREND_POINTS: usize = 4;
-/// Round trips for which a delivery rate counts in `persist`: BBR's filter
-/// (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.1.1.3). An array's length.
-pub(super) const PERSIST_ROUNDS: usize = 10;
-/// Phases of a cycle of `persist`, a round trip each (the same draft, section 4.3.4.2).
-pub(super) const PERSIST_CYCLE: usize = 8;
 /// Names that an error proposes at most.
 const PROPOSALS_MAX: usize = 3;
 

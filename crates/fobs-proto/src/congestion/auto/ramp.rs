@@ -49,8 +49,10 @@ impl Auto {
         let sent = Rate::of(self.sent, ack.now - ramp.phase.since).unwrap_or(model.pacing);
         let tried = sent >= model.pacing.scaled(1.0 - p.noise);
         let expected = if tried { arrives.min(sent.scaled(1.0 - model.loss_share())) } else { arrives };
-        // Phase after phase, what chance may explain once is lost to the rate.
-        let lost = tried && model.losses.lost() >= p.few_packets as f64;
+        // Phase after phase, what chance may explain once is lost to the rate. On a slow path a phase has too
+        // few packets to lose some.
+        let few = model.losses.lost() >= p.few_packets as f64;
+        let lost = few && tried || model.losses.lately_beyond_chance(p);
         let empty = model.level() == QueueLevel::Empty;
         if model.is_idle(ack) {
             Finding::NotTried

@@ -105,6 +105,32 @@ impl Bbr {
         }
     }
 
+    /// One that knows the path, by the newest ack: it cruises at `rate`, which counts until its second probe,
+    /// with the least round trip `min_rtt`.
+    pub(super) fn at(ack: &AckSample, rate: Rate, min_rtt: Duration) -> Bbr {
+        let mut model = Model::new(ack.packet_len);
+        model.believe(ack.now, rate, min_rtt);
+        let mut cycle = Cycle::default();
+        cycle.start_down(ack.now, &mut model);
+        cycle.start_cruise();
+        Bbr {
+            state: BbrState::ProbeBw,
+            cycle,
+            full_bw: FullBw::default(),
+            filled: true,
+            pacing: rate,
+            sent_rates: [rate; 2],
+            window: model.bdp(rate, WINDOW_GAIN).max(model.min_pipe()),
+            window_before: 0,
+            model,
+        }
+    }
+
+    /// Whether almost nothing is in flight, so that the base delay shows.
+    pub(super) fn probes_rtt(&self) -> bool {
+        matches!(self.state, BbrState::ProbeRtt(_))
+    }
+
     fn pacing_gain(&self) -> f64 {
         match self.state {
             BbrState::Startup => STARTUP_PACING_GAIN,
@@ -163,7 +189,7 @@ impl Bbr {
 
     /// Section 5.3.4: from time to time almost nothing is in flight, so that the base delay shows.
     fn check_probe_rtt(&mut self, ack: &AckSample, due: bool) {
-        if due && !matches!(self.state, BbrState::ProbeRtt(_)) {
+        if due && !self.probes_rtt() {
             self.window_before = self.window;
             self.state = BbrState::ProbeRtt(None);
             self.model.start_round(ack.now);

@@ -89,6 +89,19 @@ impl Model {
         }
     }
 
+    /// Takes a bandwidth and a least round trip as measured just now.
+    pub(super) fn believe(&mut self, now: Timestamp, bw: Rate, min_rtt: Duration) {
+        self.set_bw(bw);
+        (self.min_rtt, self.min_rtt_at) = (Some(min_rtt), now);
+        (self.probe_rtt_min, self.probe_rtt_min_at) = (Some(min_rtt), now);
+        self.start_round(now);
+    }
+
+    /// As if nothing faster had ever been delivered.
+    pub(super) fn set_bw(&mut self, bw: Rate) {
+        self.bw = [bw; 2];
+    }
+
     /// Takes an ack. `sent` is the highest recent sending rate: no sample counts as faster (section 4.1).
     pub(super) fn on_ack(&mut self, ack: &AckSample, sent: Rate) {
         self.packet_len = u64::from(ack.packet_len).max(1200);
@@ -151,12 +164,6 @@ impl Model {
     /// A probing cycle is over: the one before it is forgotten.
     pub(super) fn advance_bw_filter(&mut self) {
         self.bw = [Rate::ZERO, if self.bw[0] == Rate::ZERO { self.bw[1] } else { self.bw[0] }];
-    }
-
-    /// As if nothing faster had ever been delivered.
-    #[cfg(test)]
-    pub(super) fn set_bw(&mut self, bw: Rate) {
-        self.bw = [bw; 2];
     }
 
     /// The bandwidth in force.

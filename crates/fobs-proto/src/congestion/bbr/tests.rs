@@ -212,3 +212,34 @@ fn a_bound_of_a_few_packets_and_a_half_is_outgrown() {
     let bw = scene.bbr.model.max_bw();
     assert!(bw >= LINK.scaled(0.5), "{bw}: {:?}", scene.bbr);
 }
+
+#[test]
+fn one_that_knows_the_path_begins_with_its_rate() {
+    let mut scene = Scene::new();
+    scene.bbr = Bbr::at(&scene.acks.round(0), LINK, RTT);
+    assert_eq!((scene.bbr.state(), scene.bbr.pacing), ("cruise", LINK));
+    let (began, mut seen) = (scene.acks.now(), Vec::new());
+    while scene.acks.now() - began < Duration::from_secs(12) {
+        scene.step();
+        let state = scene.bbr.state();
+        if seen.last() != Some(&state) {
+            seen.push(state);
+        }
+        assert!(scene.bbr.model.bw() >= LINK.scaled(0.95), "{state}: {:?}", scene.bbr);
+    }
+    assert!(seen.contains(&"probe up") && !seen.contains(&"startup") && !seen.contains(&"drain"), "{seen:?}");
+}
+
+#[test]
+fn a_rate_that_does_not_arrive_counts_until_the_second_probe() {
+    let mut scene = Scene::new();
+    scene.bbr = Bbr::at(&scene.acks.round(0), LINK.scaled(2.0), RTT);
+    scene.until("probe up");
+    assert!(scene.bbr.model.max_bw() >= LINK.scaled(1.9), "{:?}", scene.bbr);
+    scene.until("probe down");
+    scene.until("probe up");
+    scene.until("probe down");
+    scene.until("cruise");
+    let bw = scene.bbr.model.max_bw();
+    assert!(bw <= LINK.scaled(1.05) && bw >= LINK.scaled(0.9), "{bw}: {:?}", scene.bbr);
+}

@@ -97,11 +97,16 @@ impl Losses {
     /// Whether all phases since this was last so lost more than chance explains: a little in each of many
     /// phases is a lot.
     pub(crate) fn accumulate(&mut self, p: &Params) -> bool {
-        let much = self.exceeds(self.lately, p);
+        let much = self.lately_beyond_chance(p);
         if much {
             self.lately = Count::default();
         }
         much
+    }
+
+    /// Whether all phases since then lost more than chance explains.
+    pub(crate) fn lately_beyond_chance(&self, p: &Params) -> bool {
+        self.exceeds(self.lately, p)
     }
 
     /// Share of packets that the path loses whatever is sent, at most `loss_share_max`. A path loses in every

@@ -3,7 +3,7 @@
 //! "Measured" means in the simulator, on the scenes of `crates/fobs-sim/tests` and on the grids and paths of
 //! its `golden/auto-*.txt` and `golden/paths*.txt`; docs/controllers.md has the figures.
 
-use super::{Field, PERSIST_CYCLE, ParamError, unknown};
+use super::{Field, ParamError, unknown};
 use crate::Rate;
 use std::time::Duration;
 
@@ -88,8 +88,7 @@ params! {
     /// makes bursts, as flows that join every 2 s make two. 1: chance decides.
     in_a_row: u32 = 2, "phases", 1..=1000;
     /// What is allowed over a calculation: of the length of a wait or a test, as a cycle or emptying a queue
-    /// takes; of the loss that is expected, which is a measurement itself; of the window of `persist`, in
-    /// bandwidth-delay products. Lower: chance reads as congestion.
+    /// takes; of the loss that is expected, which is a measurement itself. Lower: chance reads as congestion.
     margin: f64 = 1.2, "ratio", 0.1..=10.0;
     /// The most of its rate that a flow withholds to see what follows: behind a queue while cruising, in a
     /// drain, in the test of a competition, of a remembered rate (careful resume allows half, RFC 9959).
@@ -256,11 +255,5 @@ impl Params {
     /// below behind a queue: there a target's factor is the largest. Pushed below it a flow cannot come back.
     pub(crate) fn floor_share(&self) -> f64 {
         self.scale_min * self.scale_min
-    }
-
-    /// Gains of a cycle of `persist`.
-    pub(crate) fn persist_cycle(&self) -> [f64; PERSIST_CYCLE] {
-        let up = self.probe_gain();
-        [up, 1.0 - (up - 1.0) / 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     }
 }
