@@ -7,7 +7,7 @@
 
 #![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
 
-#[path = "../support/mod.rs"]
+#[path = "../sim/support/mod.rs"]
 mod support;
 
 mod auto;

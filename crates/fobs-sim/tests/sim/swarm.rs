@@ -3,11 +3,9 @@
 
 #![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
 
-mod support;
-
+use crate::support::{each, number};
 use fobs_sim::flow::Outcome;
 use fobs_sim::swarm::{SwarmResult, play};
-use support::{each, number};
 
 /// Worlds of an ordinary test run, and of a long one.
 const WORLDS: u64 = 500;

@@ -3,14 +3,12 @@
 
 #![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
 
-mod support;
-
+use crate::support::each;
 use fobs_proto::congestion::CongestionControl;
 use fobs_sim::Scene;
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::link::Change;
 use fobs_sim::time::{MS, Nanos, SEC};
-use support::each;
 
 const MBIT: u64 = 1_000_000;
 /// Moments at which the rate changes, over more than one cycle from drain to drain.

@@ -3,15 +3,13 @@
 
 #![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
 
-mod support;
-
+use crate::support::{each, median};
 use fobs_proto::congestion::CongestionControl;
 use fobs_sim::Scene;
 use fobs_sim::flow::Traffic;
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::flow::source::{Pattern, SourceConfig};
 use fobs_sim::time::{MS, Nanos, SEC, seconds};
-use support::{each, median};
 
 const RTT: Nanos = 65 * MS;
 const MBIT: u64 = 1_000_000;

@@ -9,15 +9,13 @@
     allow(dead_code, unused_imports, reason = "the long tests use more of it")
 )]
 
-mod support;
-
+use crate::support::{each, mean, median};
 use fobs_proto::congestion::{CongestionControl, ModeChange, ModeReason, Priority};
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::flow::tcp::Algorithm;
 use fobs_sim::report::jain;
 use fobs_sim::rng::Rng;
 use fobs_sim::time::{MS, Nanos, SEC};
-use support::{each, mean, median};
 
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 const SEED_MOVES: Nanos = 37 * MS;

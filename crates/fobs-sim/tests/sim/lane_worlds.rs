@@ -1,12 +1,10 @@
 //! Random sessions of several lanes over random paths with faults: no rule is broken, and after the faults
 //! each completes. `FOBS_SEED` plays one of them, `FOBS_WORLDS` as many from there on.
 
+use crate::support::number;
 use fobs_sim::rng::Rng;
 use fobs_sim::{Scenario, SimReport, World};
 use std::fmt::Write as _;
-use support::number;
-
-mod support;
 
 /// Worlds that are played without a wish.
 const WORLDS: u64 = if cfg!(feature = "long") { 3000 } else { 150 };
@@ -96,7 +94,7 @@ fn random_sessions_of_lanes_complete() {
     let first = number("FOBS_SEED");
     let worlds = number("FOBS_WORLDS").unwrap_or(if first.is_some() { 1 } else { WORLDS });
     let seeds: Vec<u64> = (0..worlds).map(|n| first.unwrap_or(0) + n).collect();
-    let played = support::each(&seeds, |seed| play(*seed));
+    let played = crate::support::each(&seeds, |seed| play(*seed));
     let mut sums = [0u64; 4];
     for report in played {
         let report = report.unwrap_or_else(|what| panic!("{what}"));

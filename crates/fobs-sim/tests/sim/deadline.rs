@@ -1,13 +1,11 @@
 //! Transfers with a deadline: whether they meet it, what they leave to others meanwhile, and what becomes of
 //! one that cannot be met.
 
-mod support;
-
+use crate::support::{each, median};
 use fobs_proto::congestion::{CongestionControl, Priority};
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::flow::tcp::Algorithm;
 use fobs_sim::time::{MS, Nanos, SEC};
-use support::{each, median};
 
 const RATE: u64 = 100_000_000;
 const RTT: Nanos = 26 * MS;

@@ -1,8 +1,7 @@
 //! Streams beside datagrams: the way that delivers carries the transfer on, whatever dies, stalls or heals.
 //! `FOBS_SEED=<seed>` runs one random world, `FOBS_WORLDS=<n>` another number of them.
 
-mod support;
-
+use crate::support::{each, number};
 use fobs_proto::congestion::CongestionControl;
 use fobs_proto::sender::Route;
 use fobs_proto::session::{RouteReason, StreamTarget, TransportChoice};
@@ -14,7 +13,6 @@ use fobs_sim::rng::{Chance, Rng};
 use fobs_sim::scene::Played;
 use fobs_sim::time::{MS, Nanos, SEC, seconds};
 use fobs_sim::world::FlowView;
-use support::{each, number};
 
 const MBIT: u64 = 1_000_000;
 const LINK: u64 = 100 * MBIT;

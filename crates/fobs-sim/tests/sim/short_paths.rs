@@ -2,15 +2,13 @@
 //! one machine, a switch, a house. An ack comes after 64 packets or 5 ms there, so a window that is too small
 //! for 64 packets leaves once in 5 ms.
 
-mod support;
-
+use crate::support::each;
 use fobs_proto::Rate;
 use fobs_proto::congestion::CongestionControl;
 use fobs_sim::Scene;
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::report::mbit;
 use fobs_sim::time::{Nanos, SEC, US};
-use support::each;
 
 const MBIT: u64 = 1_000_000;
 /// What two ordinary hosts of the simulator manage, bits per second: 1.75 us a datagram, less acks and late

@@ -1,8 +1,7 @@
 //! Whether the receiver or the network lost the packets, in live transfers: hosts that drop at their sockets,
 //! queues that drop on the way.
 
-mod support;
-
+use crate::support::{each, number};
 use fobs_proto::congestion::CongestionControl;
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_sim::flow::FlowFigures;
@@ -12,7 +11,6 @@ use fobs_sim::host::{CpuConfig, HostConfig};
 use fobs_sim::link::{Faults, GilbertElliott};
 use fobs_sim::rng::{Chance, Rng};
 use fobs_sim::time::{MS, Nanos, SEC, seconds};
-use support::{each, number};
 
 const MBIT: u64 = 1_000_000;
 const SEED: u64 = 20;
