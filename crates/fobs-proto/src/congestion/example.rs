@@ -1,4 +1,4 @@
-//! The example of docs/controllers.md, `aimd.rs`, in a registry of its own.
+//! The example of docs/new-controller.md, `aimd.rs`, in a registry of its own.
 
 use super::testing::{Acks, PACKET};
 use super::*;
@@ -15,10 +15,10 @@ pub(super) fn aimd(packet_len: u16) -> Box<dyn Controller> {
 
 #[test]
 fn the_documented_example_is_a_controller() {
-    let page = include_str!("../../../../docs/controllers.md");
-    assert!(page.contains(include_str!("aimd.rs")), "docs/controllers.md lacks aimd.rs as it is");
+    let page = include_str!("../../../../docs/new-controller.md");
+    assert!(page.contains(include_str!("aimd.rs")), "docs/new-controller.md lacks aimd.rs as it is");
     let row = include_str!("example.rs").lines().find(|line| line.trim().starts_with("mod aimd"));
-    assert!(page.contains(row.expect("the row above").trim()), "docs/controllers.md lacks its row");
+    assert!(page.contains(row.expect("the row above").trim()), "docs/new-controller.md lacks its row");
 
     let [aimd] = CongestionControl::ALL;
     let mut controller = super::example::aimd(PACKET);

@@ -1,5 +1,5 @@
 //! What follows from the registry of controllers in `congestion/mod.rs`: files, names, help, construction and
-//! schedule. docs/controllers.md adds one as an example ("Another controller").
+//! schedule. docs/new-controller.md adds one as an example.
 
 use super::*;
 use std::str::FromStr;

@@ -61,7 +61,7 @@ use family::New;
 use std::fmt;
 use std::time::Duration;
 
-// The registry: a new controller is one file and one line here (docs/controllers.md). `cargo fmt` does not
+// The registry: a new controller is one file and one line here (docs/new-controller.md). `cargo fmt` does not
 // see files that a macro declares; `cargo xtask tidy` says so where one is to be formatted.
 family! {
     mod auto {
