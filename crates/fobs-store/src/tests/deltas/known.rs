@@ -14,8 +14,12 @@ fn run_with(world: &World, alter: fn(&mut SyncOptions), earlier: Option<PathBuf>
 pub(super) fn put(path: &Path, bytes: &[u8], age: u64) {
     fs::create_dir_all(path.parent().expect("it is in a directory")).expect("our own place");
     fs::write(path, bytes).expect("our own place");
+    set_age(path, age);
+}
+
+fn set_age(path: &Path, age: u64) {
     let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000 - age);
-    File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("own file");
+    File::open(path).and_then(|file| file.set_modified(time)).expect("our own");
 }
 
 /// A tree of files, a third of one size and some of one time: `from/new/...` at the source and `to/old/...`
@@ -31,6 +35,8 @@ pub(super) fn moved_tree(files: u64) -> (World, u64) {
         put(&world.from(&format!("new/{name}")), &data, number / 5);
         put(&world.to(&format!("old/{name}")), &data, number / 5);
     }
+    // Else both tops have one time where they were last changed within a tick of the kernel's clock.
+    set_age(&world.from(""), 0);
     (world, bytes)
 }
 
