@@ -172,7 +172,8 @@ fn a_program_may_poll() {
     assert!(caller.verified() <= written, "{} of {written}", caller.verified());
     drop(listener);
     poll(&mut [PollFd::from_borrowed_fd(caller.as_fd(), PollFlags::IN)], None).unwrap();
-    assert!(inner(&caller.read(&mut [0; 9]).unwrap_err()).message.contains("gave up"));
+    let error = caller.read(&mut [0; 9]).unwrap_err();
+    assert!(inner(&error).message.contains("gave up"), "{error:?}");
 }
 
 #[test]

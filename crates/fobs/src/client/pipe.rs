@@ -60,7 +60,7 @@ pub(crate) enum Turned {
 impl From<PipeEnds> for NearEnds {
     /// Those of other programs: their ends are what they say they are.
     fn from(ends: PipeEnds) -> NearEnds {
-        NearEnds { ends, at_end: Box::new(|| Ok(())), on: Box::new(|_| ()) }
+        NearEnds { ends, at_end: Box::new(|ended| ended), on: Box::new(|_| ()) }
     }
 }
 

@@ -48,8 +48,8 @@ impl Held {
     pub(crate) fn new(far: FarEnd, request: PipeRequest, keeping: Option<Keeping>) -> Result<Held> {
         let FarEnd { input, output, errors, party } = far;
         let asked = party.clone();
-        let well = Well::new(output, Box::new(move || asked.spoke_to_end()));
-        let errors = errors.map(|errors| Well::new(errors, Box::new(|| Ok(()))));
+        let well = Well::new(output, Box::new(move |ended| ended.and_then(|()| asked.spoke_to_end())));
+        let errors = errors.map(|errors| Well::new(errors, Box::new(|ended| ended)));
         if let Some(keeping) = &keeping {
             well.keep(keeping.window);
             errors.iter().for_each(|errors| errors.keep(ERRORS_WINDOW));

@@ -212,7 +212,7 @@ fn near_ends(state: &Arc<StreamState>, far: UnixStream, errors: Option<OwnedFd>)
     };
     Ok(NearEnds {
         ends: PipeEnds { input: far.into(), output: output.into(), errors },
-        at_end: Box::new(move || asked.ended_writing()),
+        at_end: Box::new(move |ended| asked.ended_writing(ended)),
         on: Box::new(on),
     })
 }

@@ -138,12 +138,14 @@ impl StreamState {
         self.change(|inner| inner.wanted = Wish::NoMore);
     }
 
-    /// Whether the end of the bytes that are sent is one.
-    pub(super) fn ended_writing(&self) -> io::Result<()> {
-        match &self.inner().written {
-            Written::All => Ok(()),
-            Written::Some => Err(io::Error::other(NO_END)),
-            Written::GivenUp(why) => Err(io::Error::other(why.clone())),
+    /// Whether what the descriptor ended or failed with is the end of the bytes that are sent. One that the
+    /// program closes before it has read all fails, whatever was written.
+    pub(super) fn ended_writing(&self, ended: io::Result<()>) -> io::Result<()> {
+        match (&self.inner().written, ended) {
+            (Written::GivenUp(why), _) => Err(io::Error::other(why.clone())),
+            (_, Err(error)) if !Lost::is_said_by(&error) => Err(error),
+            (Written::All, _) => Ok(()),
+            (Written::Some, _) => Err(io::Error::other(NO_END)),
         }
     }
 
@@ -287,12 +289,25 @@ mod tests {
         // As a program closes what it has just aborted, before the thread has seen either.
         state.end_of_writing();
         state.is_given_up("another reason");
-        assert_eq!(state.ended_writing().unwrap_err().to_string(), "the tape is torn");
+        assert_eq!(state.ended_writing(Ok(())).unwrap_err().to_string(), "the tape is torn");
 
         let state = StreamState::default();
         state.end_of_writing();
-        assert!(state.ended_writing().is_ok());
+        assert!(state.ended_writing(Ok(())).is_ok());
         state.is_given_up("the tape is torn");
-        assert_eq!(state.ended_writing().unwrap_err().to_string(), "the tape is torn");
+        assert_eq!(state.ended_writing(Ok(())).unwrap_err().to_string(), "the tape is torn");
+    }
+
+    #[test]
+    fn a_descriptor_that_was_closed_unread_says_what_the_program_did() {
+        let reset = || Err(io::ErrorKind::ConnectionReset.into());
+        let state = StreamState::default();
+        assert_eq!(state.ended_writing(reset()).unwrap_err().to_string(), NO_END);
+        state.end_of_writing();
+        assert!(state.ended_writing(reset()).is_ok());
+        let broken = state.ended_writing(Err(io::ErrorKind::OutOfMemory.into()));
+        assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        state.is_given_up(GIVEN_UP);
+        assert_eq!(state.ended_writing(reset()).unwrap_err().to_string(), GIVEN_UP);
     }
 }
