@@ -205,7 +205,7 @@ const WINDOW_UNFILLED: f64 = 1.4;
 /// By how much the kernel's smoothed round trip varies without a queue, microseconds. Measured: up to 1 ms in
 /// front of a policer, where acks are held back now and then.
 const TCP_NOISE_US: u64 = 1_000;
-/// States of `auto` beside flows that fill queues.
+/// States of `auto` beside flows that fill queues; the last one in traces of older programs.
 const COMPETES: &[&str] = &["as cubic", "as bbr", "persists"];
 
 /// Signs beside queue and loss.
